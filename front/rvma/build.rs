@@ -1,4 +1,4 @@
-//! Gives the shared library its name among versions.
+//! Sets the soname of the shared library.
 
 fn main() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,librvma.so.0");

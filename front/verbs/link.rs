@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the Rust standard library needs of the system.
+/// System libraries that the Rust standard library requires.
 const SYSTEM: &[&str] = &["-lgcc_s", "-lpthread", "-ldl", "-lm", "-lc"];
 
 fn failed(what: &str, detail: &str) -> io::Error {
@@ -23,7 +23,7 @@ fn run(command: &mut Command) -> io::Result<Vec<u8>> {
     Err(failed(&name, &String::from_utf8_lossy(&result.stderr)))
 }
 
-/// Where cargo puts what it builds.
+/// Directory into which cargo builds.
 fn target_directory(cargo: &str, root: &Path) -> io::Result<PathBuf> {
     const KEY: &str = "\"target_directory\":\"";
     let metadata = run(Command::new(cargo)
@@ -67,7 +67,7 @@ pub fn library() -> io::Result<PathBuf> {
 /// Links the static library to a shared one with the symbol versions of `map`; `options` are more
 /// options for the C compiler, which links.
 pub fn link(archive: &Path, map: &Path, library: &Path, options: &[&str]) -> io::Result<()> {
-    // Programs that run keep the old file.
+    // The new file replaces the old one by name, so that running programs keep the old one.
     let fresh = library.with_extension(format!("{}.new", std::process::id()));
     run(Command::new("cc")
         .args(["-shared", "-Wl,-soname,libibverbs.so.1", "-Wl,-z,now"])

@@ -1,8 +1,8 @@
-//! Fairway beside raw peers, on the same interface, in the same minutes.
+//! Compares Fairway with raw peers, on the same interface, within the same minutes.
 //!
-//! The machine may be small and busy, so what counts are ratios within one run: every measurement
-//! is repeated, its repetitions take turns with those of its peers, and the table gives medians
-//! with their spread and the ratio of medians.
+//! The machine may be small and busy, so the results are ratios within one run: every measurement
+//! is repeated, its repetitions alternate with those of its peers, and the table gives medians with
+//! their spread and the ratio of medians.
 
 use std::io;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub use networks::TCP_LAWS;
 use place::Place;
 use table::{Budget, Line};
 
-/// What is compared with what, and the ratio that is demanded (docs/performance.md).
+/// Comparisons, with the ratio that each must reach (docs/performance.md).
 const LINES: &[Line] = &[
     Line {
         what: "bulk WRITE, 1 MiB, Gb/s",
@@ -73,25 +73,25 @@ const LINES: &[Line] = &[
     },
 ];
 
-/// Parts beside those of the transaction layer.
+/// Parts other than those of the transaction layer.
 const OTHER_PARTS: &[&str] = &["transport", "verbs", "sim", "nic", NETWORKS];
-/// The part that runs only when it is asked for by name: it takes minutes, and root.
+/// The part that runs only if it is named explicitly, because it takes minutes and requires root.
 const NETWORKS: &str = "networks";
 
-/// What the user may choose.
+/// Options of the command line.
 struct Options {
     repeats: usize,
     duration: Duration,
     place: Option<String>,
-    /// Only this part.
+    /// The only part to run.
     part: Option<String>,
-    /// `htsim_eqds`, to run beside the simulator.
+    /// Path of `htsim_eqds`, to run beside the simulator.
     htsim: Option<std::path::PathBuf>,
-    /// What of the verbs.
+    /// Options of the part `verbs`.
     verbs: verbs::Choice,
-    /// What of the emulated networks.
+    /// Options of the part `networks`.
     networks: networks::Choice,
-    /// JSON goes to the standard output, and no table.
+    /// Whether JSON is written to standard output, instead of the table.
     json: bool,
 }
 
@@ -117,7 +117,7 @@ pub fn run(args: &[String]) -> io::Result<()> {
         parts.push(json!({ "part": section.name, "rows": section.json }));
     }
     if options.wants("verbs") {
-        // What is measured is what the sources say now.
+        // Builds the verbs library first, so that the current sources are measured.
         crate::verbs::run()?;
         let section = verbs::run(options.repeats, options.duration, &options.verbs)?;
         print(&format!("\n{}", section.markdown));
@@ -159,7 +159,7 @@ pub fn run(args: &[String]) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes moved, beside raw peers; and what the engine costs per packet.
+/// Measures data transfer beside raw peers, and the protocol's cost per packet.
 fn transport(options: &Options) -> io::Result<(Value, Value)> {
     let mut results = Vec::new();
     for name in ["loopback", "veth"] {
@@ -185,7 +185,7 @@ fn transport(options: &Options) -> io::Result<(Value, Value)> {
     Ok((results.into(), engine.map_or(Value::Null, |rows| engine::json(&rows))))
 }
 
-/// All samples of all measurements of one place, taken in turns.
+/// Takes all samples of all measurements of one place, in alternation.
 fn measure_all(place: &Place, options: &Options) -> io::Result<table::Samples> {
     let mut samples = table::Samples::new();
     for repeat in 0..options.repeats {

@@ -1,7 +1,7 @@
 //! The scoreboard: RDMA programs that were written for adapters, unmodified, over both providers.
 //!
-//! [`case`] says what a case is, [`mod@run`] runs it, [`judge`] says what became of it, [`table`]
-//! prints that. The other modules are tables of cases, a file for each kind of program.
+//! [`case`] defines a case, [`mod@run`] runs it, [`judge`] determines its result, [`table`] prints
+//! the results. The other modules are tables of cases, a file for each kind of program.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ pub use options::HELP;
 
 use crate::programs::{Scratch, catch_signals, check_signals, fairway, json as json_of};
 
-/// Runs it.
+/// Runs the scoreboard.
 pub fn run(arguments: &[String]) -> io::Result<()> {
     let options = options::parse(arguments)?;
     catch_signals();
@@ -49,7 +49,7 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
     } else {
         println!("passed / refused / failed\n\n{}", table::markdown(&rows, &absent));
     }
-    // What ran before an interruption has been printed.
+    // Results from before an interruption have been printed.
     check_signals()?;
     let failed = rows.iter().filter(|row| !row.verdict.is_good()).count();
     if failed == 0 {
@@ -59,7 +59,7 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
     Err(io::Error::other(format!("{failed} of {} cases failed; logs are in {logs}", rows.len())))
 }
 
-/// Every set of programs.
+/// All sets of programs.
 fn all(paths: &options::Paths, scratch: &Scratch) -> io::Result<Vec<Client>> {
     let mut clients = vec![
         perftest::client(),
@@ -78,7 +78,7 @@ fn all(paths: &options::Paths, scratch: &Scratch) -> io::Result<Vec<Client>> {
     Ok(clients)
 }
 
-/// Those that are asked for.
+/// The requested sets.
 fn selected(options: &Options, mut clients: Vec<Client>) -> io::Result<Vec<Client>> {
     let names: Vec<&str> = clients.iter().map(|client| client.name).collect();
     let wrong = options.clients.iter().find(|wanted| !names.contains(&wanted.as_str()));
@@ -104,7 +104,7 @@ fn selected(options: &Options, mut clients: Vec<Client>) -> io::Result<Vec<Clien
     Ok(clients)
 }
 
-/// Separates what is not installed.
+/// Separates sets of programs that are not installed.
 fn divide(clients: Vec<Client>) -> (Vec<Client>, Vec<Absent>) {
     let (mut there, mut absent) = (Vec::new(), Vec::new());
     for client in clients {
@@ -132,8 +132,8 @@ fn list(clients: &[Client], absent: &[Absent]) {
     }
 }
 
-/// The machine's address and device: the one of the default route where there is one, because
-/// libfabric leaves out loopback.
+/// The machine's address and device: the one of the default route if there is one, because
+/// libfabric ignores loopback.
 fn place(options: &Options, tool: PathBuf, scratch: &Scratch) -> io::Result<Place> {
     let devices = json_of(Command::new(&tool).args(["devices", "--json"]))?;
     let first = &devices[0];
@@ -182,14 +182,14 @@ fn board(providers: &[&'static str], clients: &[Client], place: &Place) -> io::R
     Ok(rows)
 }
 
-/// Runs a case, and again if it failed. Its log is kept if it failed at first.
+/// Runs a case, and again if it failed. Its log is kept if the first attempt failed.
 fn score(place: &Place, provider: &'static str, case: &Case) -> io::Result<Row> {
     let mut attempts = vec![run::attempt(place, provider, case)?];
     let attempts_max = if case.lossy { 4 } else { 2 };
     while attempts.len() < attempts_max && attempts.iter().all(|one| !one.verdict.is_good()) {
         attempts.push(run::attempt(place, provider, case)?);
     }
-    // The best; of those that are as good, the last.
+    // The best attempt, and the last of equally good ones.
     let best = attempts.iter().rev().min_by_key(|attempt| attempt.verdict.score.failed);
     let verdict = best.map(|attempt| attempt.verdict.clone());
     let row = Row {
@@ -206,7 +206,7 @@ fn score(place: &Place, provider: &'static str, case: &Case) -> io::Result<Row> 
     Ok(row)
 }
 
-/// Writes what all runs printed.
+/// Writes a log with the output of all attempts.
 fn keep(place: &Place, row: &Row, attempts: &[Attempt]) -> io::Result<()> {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
     let mut name: String = format!("{}-{}", row.client, row.name).chars().map(plain).collect();

@@ -1,4 +1,4 @@
-//! What `make run` shows: a file copied by remote WRITE, compared, and a short table.
+//! The demonstration of `make run`: a file copied by remote WRITE and compared, and a short table.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -12,7 +12,7 @@ use crate::programs::{Scratch, Server, catch_signals, check_signals, fairway, js
 const FILE_BYTES: u64 = 256 << 20;
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The table: its first column, the arguments, and the columns taken from the result.
+/// The table's rows: the first column, and the arguments of the measurement.
 const ROWS: &[(&str, &[&str])] = &[
     ("WRITE, 64 KiB", &["write", "--size", "64K"]),
     ("READ, 64 KiB", &["read", "--size", "64K"]),
@@ -20,13 +20,13 @@ const ROWS: &[(&str, &[&str])] = &[
     ("SEND, 64 B, one at a time", &["send", "--size", "64", "--latency"]),
 ];
 
-/// Runs it.
+/// Runs the demonstration.
 pub fn run() -> io::Result<()> {
     catch_signals();
     let fairway = fairway()?;
     let scratch = Scratch::new("demo")?;
     copy(&fairway, &scratch.0)?;
-    // The disk is given back before anything is measured.
+    // The files are removed before anything is measured.
     drop(scratch);
     println!("\n{:<28} {:>10} {:>34}", "both sides on this machine", "bandwidth", "latency, us");
     println!("{:<28} {:>10} {:>10} {:>11} {:>11}", "", "Gb/s", "typical", "average", "99 %");
@@ -68,7 +68,7 @@ fn copy(fairway: &Path, scratch: &Path) -> io::Result<()> {
     io::stdout().flush()
 }
 
-/// Compares two files without help of the tool.
+/// Compares two files without using the tool.
 fn compare(source: &Path, copy: &Path) -> io::Result<()> {
     let (mut source, mut copy) = (File::open(source)?, File::open(copy)?);
     let (mut expected, mut found) = (vec![0; PIECE_BYTES], vec![0; PIECE_BYTES]);

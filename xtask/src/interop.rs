@@ -1,9 +1,8 @@
 //! Interoperation with the Linux kernel's soft-RoCE: the same programs here, under `fairway run`,
-//! and in a guest whose kernel speaks RoCEv2; in both directions, with and without loss.
+//! and in a guest whose kernel implements RoCEv2; in both directions, with and without loss.
 //!
-//! The guest is another tool's business: a script that boots guests on a bridge in a network
-//! namespace (`up N`, `down`, `spawn`, `exec`, `wait`, `kill`, `info`; see `shared/tools`), given
-//! by path.
+//! Another tool provides the guest: a script that boots guests on a bridge in a network namespace
+//! (`up N`, `down`, `spawn`, `exec`, `wait`, `kill`, `info`; see `shared/tools`), given by path.
 
 mod cases;
 
@@ -17,16 +16,16 @@ use serde_json::json;
 use crate::programs::{Scratch, catch_signals, check_signals, fairway, output};
 use cases::{CASES, Case, Side};
 
-/// Addresses that the script gives.
+/// Addresses that the script assigns.
 pub const GUEST: &str = "10.77.0.11";
 const HOST: &str = "10.77.0.1";
 const GUEST_V6: &str = "fd77::11";
 const HOST_V6: &str = "fd77::1";
 
-/// Far longer than any case takes in an emulated guest.
+/// Time limit in seconds, far longer than any case takes in an emulated guest.
 const SECONDS_MAX: u32 = 120;
 
-/// How often a program that has no TCP port to look at is tried again.
+/// Number of attempts to connect to a program that has no TCP port to check.
 const CONNECTS_MAX: u32 = 5;
 
 struct Options {
@@ -64,7 +63,7 @@ fn parse(arguments: &[String]) -> io::Result<Options> {
     Ok(options)
 }
 
-/// Runs it.
+/// Runs all cases.
 pub fn run(arguments: &[String]) -> io::Result<()> {
     let options = parse(arguments)?;
     catch_signals();
@@ -114,7 +113,7 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
     if failed > 0 { Err(io::Error::other(format!("{failed} failed"))) } else { Ok(()) }
 }
 
-/// The program that compares every byte: the same file runs in the guest.
+/// Compiles the program that compares every byte; the same file runs in the guest.
 fn compile(folder: &Path) -> io::Result<PathBuf> {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../front/verbs/tests/c/exchange.c");
     let program = folder.join("exchange");
@@ -124,13 +123,13 @@ fn compile(folder: &Path) -> io::Result<PathBuf> {
     Ok(program)
 }
 
-/// The guest, and the namespace it is reached from. Taken down when dropped.
+/// Running guests, and the network namespace from which they are reached. Shut down on drop.
 pub struct Guests {
     script: PathBuf,
     namespace: String,
-    /// The folder that the guest sees as `/host`.
+    /// The folder that is `/host` in the guest.
     share: PathBuf,
-    /// Names the image and what runs, apart from others'; and more packages for it.
+    /// Name of a separate image and guest, and the additional packages that it contains.
     variant: Option<(String, String)>,
 }
 
@@ -141,12 +140,12 @@ impl Guests {
         Ok(guests)
     }
 
-    /// Boots a guest that has more packages in it.
+    /// Boots a guest with additional packages.
     pub fn start_with(script: &Path, name: &str, packages: &str) -> io::Result<Guests> {
         Guests::boot(script, Some((name.to_owned(), packages.to_owned())))
     }
 
-    /// Boots so many on one bridge.
+    /// Boots `count` guests on one bridge.
     pub fn boot_many(script: &Path, count: usize) -> io::Result<Guests> {
         Guests::boot_as(script, None, count)
     }
@@ -175,7 +174,7 @@ impl Guests {
         Ok(guests)
     }
 
-    /// The folder that the guest sees as `/host`.
+    /// The folder that is `/host` in the guest.
     pub fn share(&self) -> &Path {
         &self.share
     }
@@ -195,7 +194,7 @@ impl Guests {
         output(&mut self.script(arguments))
     }
 
-    /// What a command in the guest printed, whatever its status.
+    /// Output of a command in the guest, whatever its status.
     pub fn guest_any(&self, command: &str) -> io::Result<String> {
         let seconds = SECONDS_MAX.to_string();
         let output = self.script(&["exec", "-g", "1", "-t", &seconds, command]).output()?;
@@ -206,30 +205,30 @@ impl Guests {
         self.run_in(1, command)
     }
 
-    /// What a command in guest `number` printed; it has to succeed.
+    /// Output of a command in guest `number`, which must succeed.
     pub fn run_in(&self, number: u32, command: &str) -> io::Result<String> {
         let (number, seconds) = (number.to_string(), SECONDS_MAX.to_string());
         self.call(&["exec", "-g", &number, "-t", &seconds, command])
     }
 
-    /// Starts a command in guest `number`. Its job.
+    /// Starts a command in guest `number`. Returns the id of its job.
     pub fn spawn_in(&self, number: u32, command: &str) -> io::Result<String> {
         let (number, seconds) = (number.to_string(), SECONDS_MAX.to_string());
         let job = self.call(&["spawn", "-g", &number, "-t", &seconds, command])?;
         Ok(job.trim().to_owned())
     }
 
-    /// Ends a job.
+    /// Kills a job.
     pub fn kill(&self, job: &str) -> io::Result<()> {
         self.call(&["kill", job]).map(drop)
     }
 
-    /// What a job printed, when it has ended.
+    /// Waits until a job has ended, and returns its output.
     pub fn wait_for(&self, job: &str) -> io::Result<String> {
         self.call(&["wait", job])
     }
 
-    /// A command on this side.
+    /// A command on the host's side.
     fn here(&self, program: &Path, command: &str, loss: u32) -> Command {
         let mut here = Command::new("ip");
         here.args(["netns", "exec", &self.namespace, "timeout", &SECONDS_MAX.to_string()]);
@@ -245,12 +244,12 @@ impl Guests {
 
 impl Drop for Guests {
     fn drop(&mut self) {
-        // If it fails there is nothing left to try; the script has said why.
+        // If this fails nothing is left to try, and the script has printed the reason.
         let _ = self.call(&["down"]);
     }
 }
 
-/// A case between a guest and this side.
+/// A case between a guest and the host.
 struct Pair<'a> {
     guests: &'a Guests,
     exchange: &'a Path,
@@ -285,7 +284,7 @@ impl Pair<'_> {
                 self.guests.script(&["exec", "-g", "1", "-t", &seconds, there.as_str()]).output()
             });
             if asked.as_ref().map_or(true, |asked| !asked.status.success()) {
-                // Not killed outright: `timeout` hands this on to the program.
+                // SIGTERM instead of SIGKILL, because `timeout` passes it on to the program.
                 // SAFETY: a child of ours that has not been waited for.
                 unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
             }
@@ -295,7 +294,7 @@ impl Pair<'_> {
         judge("who listens", &served, case)
     }
 
-    /// Runs the asking side once the listening one can hear it.
+    /// Runs the client once the server listens.
     fn when_ready(
         &self,
         case: &Case,
@@ -303,7 +302,7 @@ impl Pair<'_> {
         mut ask: impl FnMut() -> io::Result<Output>,
     ) -> io::Result<Output> {
         let Some(port) = case.port else {
-            // Nothing tells when a connection manager listens: it refuses until then.
+            // Nothing shows when a connection manager listens; until then it refuses requests.
             for _ in 1..CONNECTS_MAX {
                 let asked = ask()?;
                 if asked.status.success() {
@@ -329,7 +328,7 @@ impl Pair<'_> {
         Err(io::Error::other(format!("nobody listens at port {port}")))
     }
 
-    /// Fills a command's template in for `side`, if `server` listens.
+    /// Fills in a command's template for `side`, if `server` listens.
     fn fill(&self, template: &str, side: Side, server: Side) -> String {
         let exchange = self.exchange.to_string_lossy();
         let (gid, program, own, own_v6) = match side {

@@ -1,4 +1,4 @@
-//! Development tasks: what `make` calls for everything that is larger than a line.
+//! Development tasks: the commands that `make` calls when a task is more than one line.
 
 use std::process::ExitCode;
 

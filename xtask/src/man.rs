@@ -1,9 +1,9 @@
-//! The manual pages, from the tool's own description of its command line.
+//! Generates the manual pages from the tool's own description of its command line.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Writes them to `man/`.
+/// Writes the pages to `man/`.
 pub fn write() -> io::Result<()> {
     let directory = directory();
     std::fs::create_dir_all(&directory)?;

@@ -1,8 +1,8 @@
-//! Raw peers: what this machine and this link can do without us.
+//! Raw peers: the capacity of this machine and this link without Fairway.
 //!
 //! Each measurement runs two processes, pinned to a core each: one that listens and one that
-//! drives. They are this same program, started with [`SUBCOMMAND`], and use nothing but sockets, so
-//! that what they reach is what Fairway is compared with. They check no data: they show what is
+//! drives. They are this same program, started with [`SUBCOMMAND`], and use only sockets, so that
+//! Fairway can be compared with their results. They check no data, because they only show what is
 //! possible.
 
 use std::io::{self, BufRead, BufReader, Write};
@@ -21,69 +21,69 @@ mod tests;
 /// arguments that follow.
 pub const SUBCOMMAND: &str = "raw-peer";
 
-/// Where one side of a measurement runs.
+/// Place of one side of a measurement.
 #[derive(Clone, Debug)]
 pub struct Side {
-    /// Its own address.
+    /// Local address of the side.
     pub bind: IpAddr,
-    /// The core it is pinned to.
+    /// Core to which the side is pinned.
     pub core: usize,
-    /// The network namespace it runs in (started through `ip netns exec`), if not this one.
+    /// Network namespace of the side (entered by `ip netns exec`); `None` for this program's.
     pub namespace: Option<String>,
 }
 
 /// The two sides of a measurement.
 #[derive(Clone, Debug)]
 pub struct Sides {
-    /// The side that waits: it receives, or answers.
+    /// The passive side, which receives, or answers.
     pub listener: Side,
-    /// The side that drives.
+    /// The active side.
     pub driver: Side,
 }
 
 impl Sides {
-    /// Both on `address` of this machine, on cores 0 and 1.
+    /// Both sides on `address` of this machine, on cores 0 and 1.
     pub fn local(address: IpAddr) -> Self {
         let side = |core| Side { bind: address, core, namespace: None };
         Sides { listener: side(0), driver: side(1) }
     }
 }
 
-/// What a one-way transfer reached.
+/// Results of a one-way transfer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// What the driver handed to its kernel, in Gb/s of payload.
+    /// Rate at which the driver passed payload to its kernel, in Gb/s.
     pub sent_gbps: f64,
-    /// What the listener got, in Gb/s of payload, from its first to its last arrival.
+    /// Rate at which the listener received payload, in Gb/s, from its first to its last arrival.
     pub received_gbps: f64,
-    /// Bytes handed over.
+    /// Number of bytes passed to the kernel.
     pub sent_bytes: u64,
-    /// Bytes that arrived.
+    /// Number of bytes received.
     pub received_bytes: u64,
 }
 
 /// Round-trip times, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundTrip {
-    /// The shortest.
+    /// Minimum.
     pub min_us: f64,
-    /// The median.
+    /// Median.
     pub p50_us: f64,
-    /// The mean.
+    /// Mean.
     pub mean_us: f64,
-    /// What 99 in 100 stay below.
+    /// 99th percentile.
     pub p99_us: f64,
-    /// How many there were.
+    /// Number of measured round trips.
     pub count: u64,
-    /// How many were tried again because no answer came.
+    /// Number of repetitions because no answer arrived.
     pub lost: u64,
 }
 
-/// Sends `segments` packets of `segment_bytes` per call, as fast as it goes, with segmentation and
-/// receive offload, out of and into 64 MiB of memory on each side.
+/// Sends `segments` packets of `segment_bytes` per call, as fast as possible, with segmentation and
+/// receive offload, and with 64 MiB of memory on each side.
 ///
 /// # Errors
-/// A side could not be started, or said what was wrong.
+/// A side could not be started, or reported an error.
 pub fn udp_blast(
     sides: &Sides,
     segment_bytes: usize,
@@ -94,7 +94,7 @@ pub fn udp_blast(
     rate(sides, ["udp-sink", "udp-blast"], &settings)
 }
 
-/// One TCP connection, written to in pieces of `write_bytes` (256 KiB is usual).
+/// Measures one TCP connection, written to in pieces of `write_bytes` (256 KiB is usual).
 ///
 /// # Errors
 /// As [`udp_blast`].
@@ -102,7 +102,7 @@ pub fn tcp_stream(sides: &Sides, write_bytes: usize, duration: Duration) -> io::
     rate(sides, ["tcp-sink", "tcp-stream"], &[write_bytes as u64, millis(duration)])
 }
 
-/// Passes one packet of `bytes` to and fro. Both sides poll without sleeping.
+/// Sends one packet of `bytes` back and forth. Both sides poll without sleeping.
 ///
 /// # Errors
 /// As [`udp_blast`].
@@ -114,9 +114,9 @@ pub fn udp_ping_pong(sides: &Sides, bytes: usize, duration: Duration) -> io::Res
     Ok(RoundTrip { min_us, p50_us, mean_us, p99_us, count, lost })
 }
 
-/// One side's program: the arguments are a role and its settings, as this module passes them.
+/// Runs one side: the arguments are a role and its settings, as this module passes them.
 ///
-/// Never returns normally on an error: it says what is wrong and exits.
+/// On an error it prints the reason and exits, instead of returning.
 pub fn peer_main(args: &[String]) {
     let mut out = io::stdout();
     if let Err(error) = roles::run(args, &mut out) {
@@ -137,7 +137,7 @@ fn rate(sides: &Sides, roles: [&str; 2], settings: &[u64]) -> io::Result<Rate> {
     })
 }
 
-/// Starts both sides and waits for both; the last line of each.
+/// Starts both sides and waits for both. Returns the last line of each.
 fn run(sides: &Sides, roles: [&str; 2], settings: &[u64]) -> io::Result<(String, String)> {
     let anywhere = SocketAddr::new(sides.driver.bind, 0);
     let mut listener = Peer::start(&sides.listener, roles[0], anywhere, settings)?;
@@ -150,7 +150,7 @@ fn run(sides: &Sides, roles: [&str; 2], settings: &[u64]) -> io::Result<(String,
     Ok((listener_line, driver_line))
 }
 
-/// A side that runs. Killed if it is dropped before it ended.
+/// A running side. Killed if it is dropped before it has ended.
 struct Peer {
     child: Child,
     output: BufReader<std::process::ChildStdout>,
@@ -198,13 +198,13 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It may have ended by itself, and then there is nothing to do.
+        // The process may have ended by itself; then these calls have no effect.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The numbers of a line, of which there have to be so many.
+/// Parses the numbers of a line, which must be exactly `N`.
 pub fn numbers<const N: usize>(line: &str) -> io::Result<[f64; N]> {
     let parsed: Result<Vec<f64>, io::Error> = line.split_whitespace().map(parse).collect();
     parsed?.try_into().map_err(|_| io::Error::other(format!("not {N} numbers: '{line}'")))
@@ -222,7 +222,7 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A line that the other process reads.
+/// Prints a line for the other process.
 fn say(out: &mut dyn Write, line: std::fmt::Arguments<'_>) -> io::Result<()> {
     writeln!(out, "{line}")?;
     out.flush()

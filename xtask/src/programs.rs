@@ -15,7 +15,7 @@ use serde_json::Value;
 /// Set by SIGINT and SIGTERM.
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Lets SIGINT and SIGTERM end what goes on in an orderly way, so that nothing is left behind.
+/// Makes SIGINT and SIGTERM set a flag, so that tasks end in order and leave nothing behind.
 pub fn catch_signals() {
     extern "C" fn handle(_signal: libc::c_int) {
         STOP.store(true, Ordering::Release);
@@ -27,12 +27,12 @@ pub fn catch_signals() {
     }
 }
 
-/// Fails once the process was asked to end.
+/// Fails once a signal has requested the end of the process.
 pub fn check_signals() -> io::Result<()> {
     if STOP.load(Ordering::Acquire) { Err(io::Error::other("interrupted")) } else { Ok(()) }
 }
 
-/// The tool, built in the same way as this program.
+/// Path of the tool, built in the same way as this program.
 pub fn fairway() -> io::Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name("fairway");
     if path.is_file() {
@@ -43,7 +43,7 @@ pub fn fairway() -> io::Result<PathBuf> {
     ))
 }
 
-/// A command, in a network namespace if one is named.
+/// A command, in a network namespace if one is given.
 pub fn command(program: &Path, namespace: Option<&str>) -> Command {
     match namespace {
         None => Command::new(program),
@@ -55,17 +55,17 @@ pub fn command(program: &Path, namespace: Option<&str>) -> Command {
     }
 }
 
-/// A server. Ended, by its own number, when this value goes.
+/// A server process. Killed by its process id on drop.
 pub struct Server {
     child: Child,
-    /// Where it listens.
+    /// Address at which the server listens.
     pub address: String,
-    /// Kept open, so that it can go on printing.
+    /// Kept open, so that the server can continue to print.
     _output: BufReader<ChildStdout>,
 }
 
 impl Server {
-    /// Starts it, and waits until it listens.
+    /// Starts a server, and waits until it listens.
     pub fn start(command: &mut Command) -> io::Result<Self> {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let output = child.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
@@ -83,13 +83,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself, and then there is nothing to do.
+        // The process may have ended by itself; then these calls have no effect.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Sleeps until a process has ended, or a moment has come: the status of one that has ended.
+/// Sleeps until a process has ended, or until the deadline. Returns the status of an ended process.
 pub fn wait_until(child: &mut Child, deadline: Instant) -> io::Result<Option<ExitStatus>> {
     let number = Pid::from_child(child);
     if let Some(status) = child.try_wait()? {
@@ -99,13 +99,13 @@ pub fn wait_until(child: &mut Child, deadline: Instant) -> io::Result<Option<Exi
     child.try_wait()
 }
 
-/// The same of any process.
+/// Sleeps in the same way for any process.
 pub fn sleep_until_ended(process: &OwnedFd, deadline: Instant) -> io::Result<()> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let left = Timespec::try_from(left).map_err(io::Error::other)?;
         match poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&left)) {
-            // A signal came.
+            // A signal interrupted the call.
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
             Ok(_) => return Ok(()),
@@ -113,13 +113,13 @@ pub fn sleep_until_ended(process: &OwnedFd, deadline: Instant) -> io::Result<()>
     }
 }
 
-/// Runs a command to its end; what it printed as JSON.
+/// Runs a command to its end, and parses its output as JSON.
 pub fn json(command: &mut Command) -> io::Result<Value> {
     serde_json::from_str(&output(command)?)
         .map_err(|error| io::Error::other(format!("{command:?} printed no JSON: {error}")))
 }
 
-/// What a command printed; it has to succeed.
+/// Runs a command, which must succeed, and returns its output.
 pub fn output(command: &mut Command) -> io::Result<String> {
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
     check_signals()?;
@@ -129,11 +129,11 @@ pub fn output(command: &mut Command) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A directory of our own. Removed when dropped.
+/// A temporary directory. Removed on drop.
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {
-    /// Makes it.
+    /// Creates the directory.
     pub fn new(name: &str) -> io::Result<Self> {
         let path = std::env::temp_dir().join(format!("fairway-{name}-{}", std::process::id()));
         std::fs::create_dir(&path)?;
@@ -143,7 +143,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What can't be removed is left.
+        // Files that can't be removed stay.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

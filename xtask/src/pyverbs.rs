@@ -1,8 +1,8 @@
 //! rdma-core's own Python tests as a scoreboard: how many pass, are skipped and fail over each
 //! provider, and over soft-RoCE in a guest.
 //!
-//! The tests are taken from a checkout of rdma-core (its folder `tests`), the bindings from the
-//! system's package; neither is ours. Those for devices of one maker (mlx5, efa) are left out.
+//! The tests come from a checkout of rdma-core (its folder `tests`), and the bindings from the
+//! system's package. Tests for devices of one vendor (mlx5, efa) are skipped.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -14,20 +14,20 @@ use serde_json::json;
 use crate::interop::Guests;
 use crate::programs::{catch_signals, check_signals, fairway};
 
-/// What the guest needs besides its own packages.
+/// Packages that the guest needs in addition to its own.
 const GUEST_PACKAGES: &str = "python3.11 python3.11-minimal libpython3.11-stdlib \
      libpython3.11-minimal python3-pyverbs libexpat1 zlib1g media-types";
 
-/// A module that takes longer hangs.
+/// Time in seconds after which a module is considered hung.
 const SECONDS_MAX: &str = "300";
 
-/// How the tests of a module ended.
+/// Results of a module's tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub passed: u32,
     pub skipped: u32,
     pub failed: u32,
-    /// The process died, so the rest was not run.
+    /// Whether the process crashed, so that the remaining tests were not run.
     pub crashed: bool,
 }
 
@@ -45,14 +45,14 @@ impl Counts {
     }
 }
 
-/// Results of a column: by module, and the tests that failed.
+/// Results of a column, by module, and the tests that failed.
 struct Column {
     name: String,
     modules: BTreeMap<String, Counts>,
     failures: Vec<String>,
 }
 
-/// Runs it.
+/// Runs the scoreboard.
 pub fn run(arguments: &[String]) -> io::Result<()> {
     let mut tests = None;
     let mut peer = None;
@@ -126,7 +126,7 @@ fn here(tests: &Path, provider: &str, module: &str) -> io::Result<String> {
         .arg(SECONDS_MAX)
         .arg(fairway()?)
         .args(["run", "--provider", provider, "--"])
-        // The bindings are the system's, so its own Python has to run them.
+        // The bindings belong to the system, so the system's Python has to run them.
         .args(["/usr/bin/python3", "-B", "run_tests.py", "-v"])
         .arg(format!("tests.{module}"))
         .current_dir(tests)
@@ -153,7 +153,8 @@ fn guest_column(script: &Path, tests: &Path, modules: &[String]) -> io::Result<C
     })
 }
 
-/// Reads what `unittest -v` prints: the name of a test, perhaps a line about it, and how it ended.
+/// Counts the output of `unittest -v`: the name of a test, possibly a line about it, and its
+/// result.
 pub fn count(text: &str, failures: &mut Vec<String>) -> Counts {
     let mut counts = Counts::default();
     let mut name = "";
@@ -161,7 +162,7 @@ pub fn count(text: &str, failures: &mut Vec<String>) -> Counts {
         if line.starts_with("test") && line.contains('(') {
             name = line.split(" ... ").next().unwrap_or(line);
         }
-        // A program may print between the dots and the result.
+        // A program may print text between the dots and the result.
         let Some(end) = ["ok", "FAIL", "ERROR"].iter().find(|end| line.trim_end().ends_with(*end))
         else {
             counts.skipped += u32::from(skip_reason(line).is_some());
@@ -182,8 +183,8 @@ pub fn count(text: &str, failures: &mut Vec<String>) -> Counts {
     counts
 }
 
-/// Why a test was skipped, if this line of `unittest -v` says so. A program may print between the
-/// dots and the result.
+/// The reason why a test was skipped, if this line of `unittest -v` reports one. A program may
+/// print text between the dots and the result.
 pub fn skip_reason(line: &str) -> Option<&str> {
     let late = || line.strip_prefix("skipped ").filter(|rest| rest.starts_with(['\'', '"']));
     let rest = line.split_once("... skipped").map(|(_, rest)| rest).or_else(late)?;

@@ -1,9 +1,9 @@
 //! The C fronts and the C programs of their tests under AddressSanitizer and ThreadSanitizer.
 //!
-//! Library and program are both instrumented: the Rust code, with the standard library, by a
+//! Library and program are both instrumented: the Rust code, including the standard library, by a
 //! nightly compiler, and the C programs by the system's C compiler. Each program is linked with the
-//! sanitizer's runtime that comes with the nightly compiler, because there can be only one in a
-//! process. [`cases`] says what is run, [`instrument`] compiles it, [`mod@run`] runs and judges it.
+//! sanitizer's runtime of the nightly compiler, because there can be only one in a process.
+//! [`cases`] lists the programs, [`instrument`] compiles them, [`mod@run`] runs and judges them.
 
 use std::fmt::Write as _;
 use std::io;
@@ -22,7 +22,7 @@ pub use options::HELP;
 
 use crate::programs::{catch_signals, check_signals};
 
-/// A tool that looks for mistakes while a program runs.
+/// A tool that detects errors while a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sanitizer {
     Address,
@@ -32,7 +32,7 @@ pub enum Sanitizer {
 impl Sanitizer {
     pub const ALL: [Sanitizer; 2] = [Sanitizer::Address, Sanitizer::Thread];
 
-    /// Its name, in options of this task and of both compilers.
+    /// Name of the sanitizer, in options of this task and of both compilers.
     pub fn name(self) -> &'static str {
         match self {
             Sanitizer::Address => "address",
@@ -51,7 +51,7 @@ pub enum Front {
 impl Front {
     pub const ALL: [Front; 2] = [Front::Verbs, Front::Rvma];
 
-    /// Its name, which is also that of its folder.
+    /// Name of the library, which is also that of its folder.
     pub fn name(self) -> &'static str {
         match self {
             Front::Verbs => "verbs",
@@ -59,7 +59,7 @@ impl Front {
         }
     }
 
-    /// The package whose static library contains it. That of librdmacm contains libibverbs.
+    /// The package whose static library contains the front. That of librdmacm contains libibverbs.
     pub fn package(self) -> &'static str {
         match self {
             Front::Verbs => "fairway-rdmacm",
@@ -78,14 +78,14 @@ fn root() -> &'static Path {
     here.parent().unwrap_or(here)
 }
 
-/// A case under a sanitizer, and what became of it.
+/// Result of a case under a sanitizer.
 struct Row {
     case: String,
     sanitizer: Sanitizer,
     verdict: Verdict,
 }
 
-/// Runs it.
+/// Runs the selected cases.
 pub fn run(arguments: &[String]) -> io::Result<()> {
     let options = options::parse(arguments)?;
     let cases = selected(&options)?;
@@ -118,7 +118,7 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
     Err(io::Error::other(format!("{failed} of {} runs failed; logs are in {logs}", rows.len())))
 }
 
-/// The cases that are asked for.
+/// The selected cases.
 fn selected(options: &options::Options) -> io::Result<Vec<Case>> {
     let mut cases = cases::all();
     cases.retain(|case| {
@@ -132,7 +132,7 @@ fn selected(options: &options::Options) -> io::Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// How a case ended, in a few words.
+/// Short text for the result of a case.
 fn cell(verdict: Option<&Verdict>) -> String {
     let Some(verdict) = verdict else { return "–".to_owned() };
     match &verdict.failure {
@@ -141,7 +141,7 @@ fn cell(verdict: Option<&Verdict>) -> String {
     }
 }
 
-/// A line for each case, a column for each sanitizer, as Markdown.
+/// A Markdown table with a line for each case and a column for each sanitizer.
 fn table(rows: &[Row], sanitizers: &[Sanitizer]) -> String {
     let names: Vec<&str> = sanitizers.iter().map(|sanitizer| sanitizer.name()).collect();
     let mut text = format!("| program | {} |\n", names.join(" | "));

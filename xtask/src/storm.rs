@@ -1,11 +1,11 @@
-//! `storm` and `injected-bugs`: the randomized whole-system test, for as many seeds as one likes.
+//! `storm` and `injected-bugs`: the randomized whole-system test, for any number of seeds.
 //!
 //! ```text
 //! storm [--seeds A..B] [--threads N]          run a range of seeds; stop at the first that fails;
 //!                                             print one hash of all packets and completions
 //!       [--bug NAME]                       with a bug injected, to find a seed that catches it
-//! storm --seed N [--trace] [--trace-file F]   run one seed, telling everything that happens
-//! injected-bugs                               inject every bug there is; each has to be caught
+//! storm --seed N [--trace] [--trace-file F]   run one seed, printing every event
+//! injected-bugs                               inject every known bug; each has to be caught
 //! ```
 
 use fairway_storm::engine::{DropReason, InjectedBug};
@@ -15,7 +15,7 @@ use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 use std::time::Instant;
 
-/// What to do.
+/// The requested task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Order {
     Range { seeds: Range<u64>, threads: usize, bug: Option<InjectedBug> },
@@ -24,13 +24,13 @@ enum Order {
 
 const USAGE: &str = "usage: storm [--seeds A..B] [--threads N] [--bug NAME] | storm --seed N \
                      [--trace] [--trace-file FILE]";
-/// The seeds if none are given.
+/// Default seeds.
 const SEEDS: Range<u64> = 0..20_000;
-/// Seeds between two lines of progress.
+/// Number of seeds between two lines of progress.
 const PROGRESS: u64 = 5_000;
-/// Mixes the hashes of seeds into one: 2^64 divided by the golden ratio, odd.
+/// Combines the hashes of seeds into one: 2^64 divided by the golden ratio, odd.
 const DIGEST_FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
-/// Seeds an injected bug gets to be caught in.
+/// Number of seeds in which an injected bug must be caught.
 const BUG_SEEDS: u64 = 1_000;
 
 /// Runs `storm` with the arguments that follow it. The error of a failing seed ends with the
@@ -159,14 +159,15 @@ fn one(seed: u64, trace: bool, file: Option<String>) -> io::Result<()> {
     Ok(())
 }
 
-/// Injects each bug in turn, and demands that some seed fails.
+/// Injects each bug in turn, and fails unless some seed fails.
 pub fn injected_bugs() -> io::Result<()> {
     if !cfg!(feature = "injected-bugs") {
         return Err(io::Error::other(
             "build with `--features injected-bugs` to have bugs to inject",
         ));
     }
-    // An injected bug may trip an assertion of the engine as well: that is a catch, not a crash.
+    // An injected bug may also fail an assertion of the protocol; that counts as caught, not as a
+    // crash.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let mut free = Vec::new();

@@ -7,7 +7,7 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")
 }
 
-/// The pages below a folder, as paths from `docs/`.
+/// The pages below a folder, as paths relative to `docs/`.
 fn pages(folder: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"))

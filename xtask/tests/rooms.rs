@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-/// Which rooms may import which, directly.
+/// The rooms that each room may import directly.
 const ARROWS: &[(&str, &[&str])] = &[
     ("fairway-wire", &[]),
     ("fairway-policy", &["fairway-wire"]),
@@ -57,7 +57,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "fairway-sandbox",
         ],
     ),
-    // Bodies of fuzz targets: no room either, but it may look no deeper than this.
+    // Checks of the fuzz targets: not a room of the design, but it may import only these.
     (
         "fairway-fuzz",
         &["fairway-device", "fairway-ub", "fairway-roce", "fairway", "fairway-rdma", "fairway-cli"],
@@ -108,7 +108,7 @@ fn only_the_arrows_of_the_design_are_drawn() {
     let mut seen = 0;
     for package in packages {
         let name = package["name"].as_str().expect("a name");
-        // Development tasks stand outside the house.
+        // Development tasks are not part of the design's rooms.
         if name == "xtask" || name == "fairway-tidy" {
             continue;
         }

@@ -8,7 +8,7 @@ fn top() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
 }
 
-/// What the page has between backquotes.
+/// The texts between backquotes in a page.
 fn quoted(page: &str) -> impl Iterator<Item = &str> {
     page.split('`').skip(1).step_by(2)
 }
@@ -25,13 +25,13 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Is it named as tests are: several words in small letters?
+/// Whether a text has the form of a test's name: several words in small letters.
 fn is_test_name(text: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     text.bytes().all(is_word) && text.matches('_').count() > 2
 }
 
-/// Is there a test of that name, at the left edge or in a module?
+/// Whether the code has a test of that name, at the left edge or in a module.
 fn is_test(code: &str, name: &str) -> bool {
     ["", "    "].iter().any(|edge| code.contains(&format!("#[test]\n{edge}fn {name}()")))
 }

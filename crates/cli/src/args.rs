@@ -102,7 +102,7 @@ A network of its own, from a file (two are in the folder examples/topologies of 
 Hosts are the namespaces fw-0, fw-1 and so on, with addresses 10.83.0.1, 10.83.0.2 and so on, and
 fd83::1, fd83::2 and so on; any program runs there. docs/simulator.md has the model.";
 
-/// The workloads, and examples.
+/// Help text with the workloads and examples.
 fn sim_help() -> String {
     let line = |(name, meaning): &(&str, &str)| format!("  {name:<18}  {meaning}\n");
     let workloads: String = WORKLOADS.iter().map(line).collect();

@@ -1,11 +1,12 @@
-//! Numbers in and out of bytes, for the tool's own messages.
+//! Conversion of numbers to and from bytes, for the tool's own messages.
 
 /// Appends big-endian fields.
 #[derive(Default)]
 pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
-    /// A message of one of the tool's protocols: its name, its version, and the message's kind.
+    /// Begins a message of one of the tool's protocols: the protocol's name, its version, and the
+    /// kind of message.
     pub(crate) fn message(protocol: [u8; 4], version: u8, kind: u8) -> Self {
         let mut writer = Writer(protocol.to_vec());
         writer.u8(version);
@@ -34,7 +35,7 @@ impl Writer {
     }
 }
 
-/// Takes big-endian fields from the front; `None` when there are no more.
+/// Reads big-endian fields from the front; `None` when no bytes are left.
 pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -62,12 +63,12 @@ impl<'a> Reader<'a> {
         Some(*first)
     }
 
-    /// Everything that is left.
+    /// Returns the remaining bytes.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)
     }
 
-    /// The value, if nothing is left over.
+    /// Returns `value` if no bytes are left.
     pub(crate) fn end<T>(&self, value: T) -> Option<T> {
         self.0.is_empty().then_some(value)
     }

@@ -1,10 +1,10 @@
-//! `fairway serve` and `fairway copy`: a file, moved by remote WRITE into the server's mapped
+//! `fairway serve` and `fairway copy`: copies a file by remote WRITE into the server's mapped
 //! pages.
 //!
-//! The server makes a temporary file of the final length beside the final name, maps it, and gives
-//! the client the key to it. The client WRITEs. Then the server takes the key back, both sides hash
-//! what their file holds, and if the client agrees the server makes the file durable and gives it
-//! its name. Whatever goes wrong before that leaves nothing behind.
+//! The server creates a temporary file of the final length next to the final name, maps it, and
+//! sends the client the key to it. The client WRITEs. Then the server revokes the key, both sides
+//! hash the contents of their file, and if the client confirms the hash the server makes the file
+//! durable and renames it. A failure before that leaves no file behind.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -26,10 +26,10 @@ pub(crate) use client::copy;
 pub(crate) use limits::{KeepFree, Portion};
 pub(crate) use server::serve;
 
-/// What is read at once.
+/// Bytes read at once.
 const READ_BYTES: usize = 1 << 20;
 
-/// The 128-bit XXH3 of the first `length` bytes of a file, as any reader of it sees them.
+/// The 128-bit XXH3 of the first `length` bytes of a file, as any reader sees them.
 fn hash(file: &File, length: u64) -> std::io::Result<[u8; 16]> {
     let mut buffer = vec![0; READ_BYTES];
     let mut hasher = Xxh3::new();

@@ -1,6 +1,8 @@
-//! `fairway doctor`: what of this machine helps or hinders Fairway, with a remedy for each thing.
+//! `fairway doctor`: properties of this machine that help or hinder Fairway, with a remedy for each
+//! problem.
 //!
-//! `gather` reads the machine into the plain values of `readings`; `judge` makes findings of them.
+//! `gather` reads the machine into the plain values of `readings`; `judge` derives findings from
+//! them.
 
 use clap::{Args, ValueHint};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! `fairway emulate`: a relay whose paths are as bad as asked for, or a whole network.
+//! `fairway emulate`: a relay with impaired paths, or a whole network.
 
 mod frame;
 mod network;
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::net::PortRange;
 use crate::process;
 
-/// A client that was silent for so long gives its place to another, if there is none left.
+/// Silence after which a client's place is given to another client if no place is free.
 const IDLE_AFTER: Duration = Duration::from_secs(60);
 const BUFFER_BYTES: usize = 4 << 20;
 
@@ -48,7 +48,7 @@ pub(crate) fn run(options: &EmulateOptions) -> Result<(), Failure> {
     match options.duration {
         None => run(&mut relay, process::stop_flag())?,
         Some(duration) => {
-            // The flag is the same, so that Ctrl-C works as well.
+            // The stop flag is the same as that of Ctrl-C, so that both work.
             let doorbell = relay.doorbell();
             std::thread::spawn(move || {
                 std::thread::sleep(duration);
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &EmulateOptions) -> Result<(), Failure> {
     report(&relay.counters(), options.json)
 }
 
-/// Which port leads where.
+/// Pairs of a listening address and the address to which it relays.
 fn routes(listen: &PortRange, to: &PortRange) -> Result<Vec<(SocketAddr, SocketAddr)>, Failure> {
     let Some((first, last)) = to.ports else {
         return Err(Failure::usage(format!(
@@ -84,7 +84,7 @@ fn routes(listen: &PortRange, to: &PortRange) -> Result<Vec<(SocketAddr, SocketA
         )));
     }
     let pair = |index: u16| {
-        // Port 0 stays 0: any.
+        // Port 0 means any port for each address.
         let own = if listen_first == 0 { 0 } else { listen_first + index };
         (SocketAddr::new(listen, own), SocketAddr::new(to, first + index))
     };

@@ -1,4 +1,4 @@
-//! How the tool fails: what was wrong, with what value, and what to do.
+//! Failures of the tool: what was wrong, with which value, and what to do.
 
 use std::fmt;
 
@@ -11,16 +11,16 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The command line asks for what can't be. Exit status 2.
+    /// The command line requests something impossible. Exit status 2.
     #[error("{0}")]
     Usage(String),
-    /// It was tried and did not work, or the bytes are not what they should be. Exit status 1.
+    /// A command was run and failed, or bytes differ from what they should be. Exit status 1.
     #[error("{0}")]
     Failed(String),
-    /// The runtime could not do it. Exit status 1.
+    /// The runtime reported an error. Exit status 1.
     #[error(transparent)]
     Runtime(#[from] fairway::Error),
-    /// A setting of a scenario is wrong, or settings do not go together. Exit status 2.
+    /// A setting of a scenario is wrong, or settings cannot be combined. Exit status 2.
     #[error(transparent)]
     Settings(#[from] SettingsError),
     /// A setting that was given as a flag is wrong. Exit status 2.
@@ -41,19 +41,19 @@ pub enum Failure {
     /// The NIC model ended without a report. Exit status 1.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// A file is wrong. It ends with the status of what is wrong with the file.
+    /// A file is wrong. The exit status is that of the error in the file.
     #[error("{file}: {error}")]
     File {
-        /// The file, as it was named.
+        /// The file's name as given.
         file: String,
-        /// What is wrong with it.
+        /// The error in the file.
         #[source]
         error: Box<Failure>,
     },
 }
 
 impl Failure {
-    /// What the process ends with.
+    /// Exit status of the process.
     pub fn exit_status(&self) -> u8 {
         match self {
             Failure::Failed(_) | Failure::Runtime(_) | Failure::Model(_) => 1,
@@ -76,12 +76,12 @@ impl Failure {
         Failure::Failed(text.into())
     }
 
-    /// What is wrong with a file.
+    /// A failure caused by the contents of a file.
     pub(crate) fn file(file: impl fmt::Display, error: impl Into<Failure>) -> Self {
         Failure::File { file: file.to_string(), error: Box::new(error.into()) }
     }
 
-    /// An error of the operating system, while doing something.
+    /// An error of the operating system during an action, which completes "could not ...".
     pub(crate) fn io(doing: impl fmt::Display, error: &std::io::Error) -> Self {
         Failure::Failed(format!("could not {doing}: {error}"))
     }

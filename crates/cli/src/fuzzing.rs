@@ -1,18 +1,18 @@
-//! What fuzz targets run of the parsers that are private here.
+//! Functions that fuzz targets run on this crate's private parsers.
 //!
-//! Each function takes any bytes, and panics if something is wrong. `fairway-fuzz` has the targets,
-//! and replays their inputs as a test.
+//! Each function accepts any bytes, and panics if an assertion fails. `fairway-fuzz` has the
+//! targets, and replays their inputs as a test.
 
 use crate::perf::message::Message;
 use crate::printable::printable;
 use crate::quantity::{duration, rate, show_size, size, sizes};
 
-/// What the other side of `fairway copy`, `serve` and `perf` sends: any bytes are a message or an
-/// error, and a message survives being encoded and decoded; the name of a file leads to no other
-/// directory. Text that is printed of it stays on its line.
+/// Checks messages that the other side of `fairway copy`, `serve` and `perf` sends: any bytes are a
+/// message or an error, and a message survives being encoded and decoded; the name of a file leads
+/// to no other directory; text of the message that is printed stays on one line.
 ///
-/// Input: a byte that says what the others are: a message of either kind, or only what follows the
-/// name of its protocol, a name of a file, or text.
+/// Input: a byte that selects the kind of the remaining bytes: a message of either protocol, or
+/// only the part behind the protocol's name, a name of a file, or text.
 pub fn copy_messages(input: &[u8]) {
     let Some((what, bytes)) = input.split_first() else { return };
     match what % 8 {
@@ -25,11 +25,11 @@ pub fn copy_messages(input: &[u8]) {
     }
 }
 
-/// Bytes of the name and the version of a protocol.
+/// Length in bytes of the name and the version of a protocol.
 const PROTOCOL_BYTES: usize = 5;
 
-/// Runs a target on the bytes behind the name and version of the example's protocol, which a fuzzer
-/// need not find.
+/// Runs a target on bytes that follow the name and version of the example's protocol, so that the
+/// fuzzer need not find those.
 fn behind(example: &[u8], bytes: &[u8], run: impl FnOnce(&[u8])) {
     let mut all = [0; 512];
     let length = (PROTOCOL_BYTES + bytes.len()).min(all.len());
@@ -45,9 +45,10 @@ fn perf_message(bytes: &[u8]) {
     }
 }
 
-/// Any text is a quantity or is refused with a message; sizes survive being printed and read.
+/// Checks that any text is a quantity or is refused with a message, and that sizes survive being
+/// printed and parsed.
 ///
-/// Input: a byte that says which quantity, and the text.
+/// Input: a byte that selects the quantity, and the text.
 pub fn quantities(input: &[u8]) {
     let Some((what, bytes)) = input.split_first() else { return };
     let Ok(text) = std::str::from_utf8(bytes) else { return };

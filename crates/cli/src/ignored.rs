@@ -1,4 +1,5 @@
-//! Options that would have no effect beside others: they are refused, and so are negative numbers.
+//! Refusal of options that would have no effect in combination with others, and of negative
+//! numbers.
 
 use clap::ArgMatches;
 use clap::error::{Error, ErrorKind};
@@ -6,11 +7,12 @@ use clap::parser::ValueSource;
 
 use crate::failure::Failure;
 
-/// Options of a command that have no effect beside another one, or without it.
+/// Options of a command that have no effect with another option, or without it.
 struct Rule {
     command: &'static str,
     option: &'static str,
-    /// They have no effect if the option is given; or, if this is false, if it is not given.
+    /// True if the options have no effect when `option` is given; false if they have none when it
+    /// is not given.
     with: bool,
     without_effect: &'static [&'static str],
     remedy: &'static str,
@@ -97,7 +99,7 @@ fn given(matches: &ArgMatches, id: &str) -> bool {
     matches.value_source(id) == Some(ValueSource::CommandLine)
 }
 
-/// The option as it was written, with its value.
+/// The option as written on the command line, with its value.
 fn shown(matches: &ArgMatches, id: &str) -> String {
     let mut text = format!("--{}", dashed(id));
     let is_flag = matches.try_get_one::<bool>(id).is_ok();
@@ -113,8 +115,8 @@ fn dashed(id: &str) -> String {
     id.replace('_', "-")
 }
 
-/// A better message than the one of the parser, which takes a negative number for another option
-/// and proposes what does not work.
+/// A better message than the parser's, which mistakes a negative number for another option and
+/// proposes something that does not work.
 pub(crate) fn negative_number(error: &Error, arguments: &[String]) -> Option<Failure> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;

@@ -1,4 +1,4 @@
-//! `fairway info`: what this program and this machine have to offer.
+//! `fairway info`: properties of this program and this machine.
 
 use std::net::Ipv4Addr;
 
@@ -14,7 +14,7 @@ mod state;
 
 use state::{state, state_text};
 
-/// What a context asks for as each socket's send buffer, and as its receive buffer.
+/// Send buffer size, and receive buffer size, that a context requests for each socket.
 const BUFFER_BYTES: usize = 4 << 20;
 
 /// Runs the command.

@@ -1,18 +1,18 @@
 //! The `fairway` tool, as a library: the program itself is one call of [`main`].
 //!
-//! **What it is.** `perf` measures the transport in the shape that perftest's users know, `serve`
-//! and `copy` move files by remote WRITE, `emulate` makes a network worse, `sim` simulates
-//! networks of thousands of NICs, `nic` runs the NIC model, `policy` checks
-//! policies that are files, `info` says what there is, and `doctor` what is in the way.
-//! [`command`] describes all of it, for the manual pages and the shells' completions.
+//! **What it is.** `perf` measures the transport with output like perftest's, `serve` and `copy`
+//! move files by remote WRITE, `emulate` impairs a network, `sim` simulates networks of thousands
+//! of NICs, `nic` runs the NIC model, `policy` checks policies that are files, `info` lists
+//! versions, datapaths and limits, and `doctor` explains what slows Fairway down. [`command`]
+//! describes all of it, for the manual pages and the shells' completions.
 //!
-//! **May import:** `fairway` (and through it the engine's and the port's vocabulary), and
-//! the simulated worlds: `fairway-sim` for `sim`, `fairway-nicmodel` for `nic`; `fairway-sandbox`
-//! for `policy`.
+//! **May import:** `fairway` (and through it the vocabulary of the protocol and the port), and the
+//! simulators: `fairway-sim` for `sim`, `fairway-nicmodel` for `nic`; `fairway-sandbox` for
+//! `policy`.
 //!
-//! **Invariants.** What the tool prints as measured was moved, and compared at its target unless
-//! the user said otherwise. Everything the other side sends is parsed by total parsers. A name that
-//! a client sends never reaches a file outside the directory served.
+//! **Invariants.** Bytes that the tool reports as measured were moved, and compared at their target
+//! unless the user disabled it. Everything the other side sends is parsed by total parsers. A name
+//! that a client sends never reaches a file outside the directory served.
 //!
 //! **How to test:** `cargo test -p fairway-cli` (runs the real program over loopback).
 
@@ -48,13 +48,13 @@ mod verbs;
 use args::{Arguments, Command};
 pub use failure::Failure;
 
-/// Describes the whole command line.
+/// Describes the whole command line, for manual pages and completions.
 pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// Runs the tool with this process's arguments. Exit status: 0 fine, 1 failure (of a verification
-/// as well), 2 usage.
+/// Runs the tool with this process's arguments. Exit status: 0 success, 1 failure (also of a
+/// verification), 2 usage.
 pub fn main() -> ExitCode {
     match parse().and_then(|arguments| run(arguments.command)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -65,7 +65,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The command line. Ends the process for help, and where the parser's message is good enough.
+/// Parses the command line. Ends the process for help, and for errors whose message from the parser
+/// is good enough.
 fn parse() -> Result<Arguments, Failure> {
     let arguments: Vec<String> =
         std::env::args_os().map(|text| text.to_string_lossy().into_owned()).collect();

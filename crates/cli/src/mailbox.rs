@@ -1,4 +1,4 @@
-//! The tool's own messages: a Jetty with buffers for short messages to and fro.
+//! The tool's own messages: a Jetty with buffers for short messages in both directions.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,20 +11,21 @@ use fairway::{
 
 use crate::failure::Failure;
 
-/// Messages to one peer that may be on their way out. A peer that does not take its answers must
-/// not keep others from theirs.
+/// Largest number of unacknowledged messages to one peer, so that a peer that does not receive its
+/// answers can't block those of others.
 const OUT_EACH: u64 = 4;
 
-/// How many messages there is room for.
+/// Number of buffers for messages.
 #[derive(Clone, Copy, Debug)]
 struct Slots {
     out: u64,
-    /// A peer that begins messages and does not end them takes a receive for each.
+    /// Buffers for incoming messages. A peer that begins messages and does not end them occupies a
+    /// receive for each.
     receives: u64,
 }
 
 impl Slots {
-    /// Enough for so many peers, each of which takes all it may.
+    /// Enough buffers for `peers` peers, each of which uses as many as it may.
     fn for_peers(peers: u32) -> Slots {
         let messages = u64::from(Limits::default().message_slots);
         Slots {
@@ -33,7 +34,7 @@ impl Slots {
         }
     }
 
-    /// Completions of all of them.
+    /// Largest number of completions for all buffers.
     fn completions(self) -> u32 {
         u32::try_from(self.out + self.receives).unwrap_or(u32::MAX)
     }
@@ -50,17 +51,17 @@ pub(crate) struct Mailbox {
 
 struct State {
     free: Vec<u64>,
-    /// Whose message is in a slot, and how many each has.
+    /// The peer whose message occupies each outgoing slot, and the number of slots of each peer.
     taken: Vec<Option<ChannelId>>,
     out: HashMap<ChannelId, u64>,
     arrived: VecDeque<Completion>,
     scratch: Vec<Completion>,
-    /// How the latest of our messages that failed did.
+    /// Status of the latest outgoing message that failed.
     failed: Option<Status>,
 }
 
 impl State {
-    /// A slot for a message to a peer.
+    /// Reserves a slot for a message to a peer.
     fn take(&mut self, peer: ChannelId) -> Option<u64> {
         let out = self.out.entry(peer).or_default();
         let slot = if *out < OUT_EACH { self.free.pop() } else { None };
@@ -87,19 +88,19 @@ impl State {
     }
 }
 
-/// A message that arrived.
+/// A received message.
 pub(crate) struct Mail {
     /// The peer that sent the message; `None` if the connection is closed already.
     pub(crate) peer: Option<Peer>,
-    /// The sender's Jetty, where answers go.
+    /// The sender's Jetty, to which answers go.
     pub(crate) sender: u32,
-    /// What it says.
+    /// Contents of the message.
     pub(crate) bytes: Vec<u8>,
 }
 
 impl Mailbox {
-    /// A mailbox at the Jetty of this number, which all peers know, or at any free one for one
-    /// peer, for messages up to `slot_bytes`.
+    /// Creates a mailbox for messages of up to `slot_bytes`, at the Jetty with this well-known
+    /// number, or at any free one for a single peer.
     pub(crate) fn new(
         context: &Context,
         number: Option<u32>,
@@ -127,7 +128,7 @@ impl Mailbox {
         Ok(mailbox)
     }
 
-    /// Sends a message. Does not wait for it to arrive.
+    /// Sends a message, without waiting for its arrival.
     pub(crate) fn send(&self, peer: &Peer, target: u32, bytes: &[u8]) -> Result<(), Failure> {
         let length = bytes.len() as u64;
         if length > self.slot_bytes {
@@ -151,7 +152,7 @@ impl Mailbox {
         Ok(posted?)
     }
 
-    /// A message, if one is there. Runs a turn of the NIC.
+    /// Returns a received message, if there is one. Polls the NIC.
     pub(crate) fn poll(&self) -> Result<Option<Mail>, Failure> {
         let mut state = self.state();
         if state.arrived.is_empty() {
@@ -164,7 +165,7 @@ impl Mailbox {
         arrived.map_or(Ok(None), |completion| self.take(&completion))
     }
 
-    /// Waits for a message; `None` if none came in time.
+    /// Waits for a message; `None` if none arrived in time.
     pub(crate) fn wait(&self, timeout: Duration) -> Result<Option<Mail>, Failure> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -186,14 +187,14 @@ impl Mailbox {
         }
     }
 
-    /// Waits for the answer of `peer` to what was sent before.
+    /// Waits for the answer of `peer` to an earlier message.
     pub(crate) fn answer(
         &self,
         peer: &Peer,
         awaited: &str,
         timeout: Duration,
     ) -> Result<Vec<u8>, Failure> {
-        /// How often a dead peer is looked for.
+        /// Interval of the checks whether the peer is dead.
         const STEP: Duration = Duration::from_millis(200);
         let deadline = Instant::now() + timeout;
         loop {
@@ -226,8 +227,9 @@ impl Mailbox {
         }
     }
 
-    /// What a completion brings, if it is a message. A message of ours that failed is no news to a
-    /// server: the connection it was for is gone, and that is told otherwise.
+    /// Returns the message that a completion reports, if it is a receive. A server ignores the
+    /// failure of an outgoing message, because the connection is gone and that is reported
+    /// separately.
     fn take(&self, completion: &Completion) -> Result<Option<Mail>, Failure> {
         if completion.kind != CompletionKind::Receive {
             let mut state = self.state();
@@ -272,7 +274,8 @@ mod tests {
         builder.buffer_bytes(1 << 20).build().expect("a context")
     }
 
-    /// A client that posts no receives for the answers to its messages held all slots of a server.
+    /// Regression test: a client that posted no receives for the answers to its messages occupied
+    /// all slots of a server.
     #[test]
     fn peer_that_takes_no_answers_leaves_slots_to_others() {
         let server = context();
@@ -296,7 +299,7 @@ mod tests {
             mailbox.send(&to_honest, inbox.jetty.number(), b"answer").expect("a slot");
             let mail = inbox.wait(TIMEOUT).expect("no error").expect("a message");
             assert_eq!(mail.bytes, b"answer");
-            // It is given back.
+            // The slot is released.
             while mailbox.state().out.contains_key(&to_honest.channel()) {
                 assert!(mailbox.poll().expect("no error").is_none());
             }

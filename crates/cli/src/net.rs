@@ -1,4 +1,4 @@
-//! What all commands that use the network have in common: addresses, paths, policy, emulation.
+//! Options that all network commands share: addresses, paths, policy, emulation.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
@@ -10,18 +10,18 @@ use fairway::{Builder, Context, Error, HostPressure, Peer, Policies, ServerAddre
 use crate::failure::Failure;
 use crate::quantity;
 
-/// A server of ours: how it is started, and where it is found by default.
+/// One of the tool's servers: the command that starts it, and its default port.
 pub(crate) struct Service {
     pub(crate) command: &'static str,
-    /// The first of its ports.
+    /// First of the server's ports.
     pub(crate) port: u16,
 }
 
 pub(crate) const SERVE: Service = Service { command: "fairway serve", port: 4800 };
 pub(crate) const PERF: Service = Service { command: "fairway perf --server", port: 4820 };
-/// How many consecutive ports each has, by default.
+/// Default number of consecutive ports of each server.
 const SOCKETS: u16 = 4;
-/// What `--host-pressure` stands for.
+/// Meaning of `--host-pressure` without a value.
 const HOST_PRESSURE: &str = "cpu,memory,receive-queue,transmit-queue";
 
 /// Settings of this side's sockets and of the transport over them.
@@ -95,7 +95,7 @@ pub(crate) struct ConnectOptions {
     pub(crate) connect_timeout: Duration,
 }
 
-/// An address and, maybe, a port.
+/// An address with an optional port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Listen {
     pub(crate) address: IpAddr,
@@ -106,21 +106,22 @@ pub(crate) struct Listen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PortRange {
     pub(crate) address: IpAddr,
-    /// First and last.
+    /// First and last port.
     pub(crate) ports: Option<(u16, u16)>,
 }
 
-/// Which cores to use.
+/// Cores to which processes are pinned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Pins {
-    /// Whatever the scheduler likes.
+    /// The processes are not pinned.
     Free,
-    /// This one; and this one for the other side, if it is started here.
+    /// Core of this process, and core of the other side's process if it is started here.
     Cores(usize, Option<usize>),
 }
 
 impl NetOptions {
-    /// A builder with these settings; servers pass their port, clients 0 and the server's address.
+    /// Returns a builder with these settings. Servers pass their port, clients 0 and the server's
+    /// address.
     pub(crate) fn builder(&self, port: u16, towards: Option<IpAddr>) -> Builder {
         let mut builder = Context::builder()
             .port(self.bind.and_then(|listen| listen.port).unwrap_or(port))
@@ -129,7 +130,7 @@ impl NetOptions {
             .paths(self.paths)
             .host_pressure(self.host_pressure)
             .stats(self.stats);
-        // A client's sockets are of its server's family, a server's of both.
+        // A client's sockets have the address family of its server; a server's sockets have both.
         let anywhere = towards.map(|server| match server {
             IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -152,12 +153,12 @@ impl NetOptions {
         builder
     }
 
-    /// The policies in words, defaults included.
+    /// The names of the policies, including defaults.
     pub(crate) fn policy_text(&self) -> String {
         self.policy.clone().unwrap_or_default().to_string()
     }
 
-    /// Refuses what would have no effect.
+    /// Refuses options that would have no effect.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let last = self.emulate.as_ref().and_then(Spec::last_path);
         match last.filter(|last| *last >= self.paths as usize) {
@@ -171,8 +172,8 @@ impl NetOptions {
         }
     }
 
-    /// Says on standard error what of the paths has no effect: an emulation of paths that the
-    /// server has not, and paths with the same pair of ports as others.
+    /// Warns on standard error of settings without effect: an emulation of paths that the server
+    /// does not have, and paths with the same pair of ports as others.
     fn warn_of_paths(&self, peer: &Peer) {
         let pairs = self.sockets * self.sockets;
         if peer.paths() > pairs {
@@ -194,7 +195,7 @@ impl NetOptions {
         }
     }
 
-    /// Says on standard error how what this program reports can be seen.
+    /// Prints on standard error how the statistics of this program can be viewed.
     fn print_where_to_look(&self) {
         if self.stats {
             let process = std::process::id();
@@ -205,7 +206,7 @@ impl NetOptions {
         }
     }
 
-    /// A client's context, and its connection to `host`.
+    /// Creates a client's context, and connects it to `host`.
     pub(crate) fn connect(
         &self,
         host: &str,
@@ -215,8 +216,8 @@ impl NetOptions {
         self.connect_with(host, to, options, |builder| builder)
     }
 
-    /// The same, with further settings. Where no program listens at an address of the host, its
-    /// next one is tried.
+    /// Like [`connect`](Self::connect), with further settings. If no program listens at an address
+    /// of the host, its next address is tried.
     pub(crate) fn connect_with(
         &self,
         host: &str,
@@ -245,7 +246,7 @@ impl NetOptions {
     }
 }
 
-/// What there is to say of an MTU that was asked for with `--mtu`, if another was agreed on.
+/// A note if the negotiated MTU is smaller than the one requested with `--mtu`.
 fn shorter(asked: u32, agreed: u32) -> Option<String> {
     (agreed < asked).then(|| {
         format!(
@@ -255,7 +256,7 @@ fn shorter(asked: u32, agreed: u32) -> Option<String> {
 }
 
 impl Service {
-    /// Why there is no connection, and what to do about it.
+    /// Explains why there is no connection, and what to do about it.
     pub(crate) fn explain(&self, error: Error) -> Failure {
         let Service { command, port, .. } = self;
         let last = port + SOCKETS - 1;
@@ -282,8 +283,8 @@ impl Service {
     }
 }
 
-/// The addresses of `HOST[:PORT]`, those of the family of `bind` if that is given. (`::` is of
-/// both.)
+/// The addresses of `HOST[:PORT]`, of the same family as `bind` if that is given. (`::` serves both
+/// families.)
 pub(crate) fn resolve(
     text: &str,
     default_port: u16,
@@ -325,7 +326,7 @@ pub(crate) fn resolve(
     Ok(found)
 }
 
-/// `ADDRESS` or `ADDRESS:PORT`.
+/// Parses `ADDRESS` or `ADDRESS:PORT`.
 pub(crate) fn listen(text: &str) -> Result<Listen, String> {
     if let Ok(address) = bare(text).parse() {
         return Ok(Listen { address, port: None });
@@ -338,7 +339,7 @@ pub(crate) fn listen(text: &str) -> Result<Listen, String> {
     }
 }
 
-/// `ADDRESS`, `ADDRESS:PORT` or `ADDRESS:FIRST-LAST`.
+/// Parses `ADDRESS`, `ADDRESS:PORT` or `ADDRESS:FIRST-LAST`.
 pub(crate) fn ports(text: &str) -> Result<PortRange, String> {
     let wrong = || {
         format!("'{text}' is no address with ports: write 127.0.0.1:4800 or 127.0.0.1:4800-4803")
@@ -357,17 +358,17 @@ pub(crate) fn ports(text: &str) -> Result<PortRange, String> {
     Ok(PortRange { address, ports: Some((first, last)) })
 }
 
-/// A description of paths.
+/// Parses a description of emulated paths.
 pub(crate) fn spec(text: &str) -> Result<Spec, String> {
     Spec::from_str(text).map_err(|error| error.to_string())
 }
 
-/// What this host is not to be short of.
+/// Parses the resources that `--host-pressure` watches.
 fn host_pressure(text: &str) -> Result<HostPressure, String> {
     text.parse::<HostPressure>().map_err(|error| error.to_string())
 }
 
-/// `PORT` or `ADDRESS:PORT`.
+/// Parses `PORT` or `ADDRESS:PORT`.
 fn metrics(text: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = text.parse() {
         return Ok((Ipv4Addr::LOCALHOST, port).into());
@@ -377,7 +378,7 @@ fn metrics(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// `none`, `CORE` or `CORE,CORE`.
+/// Parses `none`, `CORE` or `CORE,CORE`.
 pub(crate) fn pins(text: &str) -> Result<Pins, String> {
     let wrong = || format!("'{text}' names no cores: write 0, or 0,1 for both sides, or none");
     if text == "none" {
@@ -394,12 +395,12 @@ fn policy(text: &str) -> Result<Policies, String> {
     Policies::from_str(text).map_err(|error| error.to_string())
 }
 
-/// Without the brackets that an IPv6 address may have.
+/// The text without the brackets that an IPv6 address may have.
 fn bare(text: &str) -> &str {
     text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text)
 }
 
-/// What namespaces may be called by.
+/// Parses the prefix of namespace names.
 pub(crate) fn prefix(text: &str) -> Result<String, String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if (1..=32).contains(&text.len()) && text.bytes().all(fits) && !text.starts_with('-') {

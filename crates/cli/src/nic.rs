@@ -1,4 +1,4 @@
-//! `fairway nic`: runs the NIC model and says what it measured.
+//! `fairway nic`: runs the NIC model and prints its measurements.
 
 mod options;
 mod sweep;
@@ -77,7 +77,7 @@ fn constants_text(options: &NicOptions) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// A run as one JSON object: what was asked, and what came of it.
+/// A run as one JSON object: its options and its results.
 fn value(config: &Config, report: &Report) -> Value {
     let mut object = options::asked(config);
     let measured = json!({

@@ -1,4 +1,4 @@
-//! Paths that do not work, and networks that drop long packets without a word.
+//! Paths that do not work, and networks that silently drop long packets.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 
-/// While nothing completes, the peer's state is looked at so often.
+/// Interval at which the peer's state is checked while nothing completes.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Every network of ours passes packets of this payload: 1,280 bytes with all headers (RFC 8200).
+/// Payload that every IPv6 network passes: 1,280 bytes with all headers (RFC 8200).
 const PASSES_EVERYWHERE: u32 = 1024;
 
-/// Short packets of ours that may have been acknowledged meanwhile: probes and messages.
+/// Number of short packets that may have been acknowledged meanwhile: probes and messages.
 const SHORT_PACKETS: u64 = 64;
 
-/// The paths of a connection that are out of use, because what was sent over them got lost.
+/// The paths of a connection that are out of use, because packets sent over them were lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeadPaths {
     count: usize,
     of: usize,
-    /// UDP ports, here and there, over which no path works although some were tried.
+    /// Local and remote UDP ports all of whose tried paths failed.
     own_ports: BTreeSet<u16>,
     remote_ports: BTreeSet<u16>,
 }
@@ -45,7 +45,7 @@ impl DeadPaths {
         }
     }
 
-    /// For people, if there is anything to say.
+    /// Description as text; `None` if all paths work or the peer is dead.
     pub(crate) fn text(&self, peer: &Peer) -> Option<String> {
         let DeadPaths { count, of, own_ports, remote_ports } = self;
         if *count == 0 || !peer.is_alive() {
@@ -76,7 +76,7 @@ impl DeadPaths {
     }
 }
 
-/// What had been acknowledged of a connection when something began.
+/// Number of acknowledged packets of a connection at the start of an operation.
 pub(crate) struct Watch {
     acknowledged: u64,
 }
@@ -86,10 +86,10 @@ impl Watch {
         Watch { acknowledged: acknowledged(peer) }
     }
 
-    /// Why nothing has completed since, if the network drops packets as long as ours: probes of
-    /// full size were not answered (see [`LongPackets`]), and hardly a packet was acknowledged,
-    /// although the peer answers. That nothing completes proves nothing by itself, because a host
-    /// whose cores are busy is as silent.
+    /// Explains why nothing has completed since the start, if the network drops long packets:
+    /// probes of full size were not answered (see [`LongPackets`]), and hardly any packet was
+    /// acknowledged, although the peer answers. The lack of completions alone proves nothing,
+    /// because a host whose cores are busy is equally silent.
     pub(crate) fn black_hole(&self, peer: &Peer, size: u64, waited: Duration) -> Option<Failure> {
         let mtu = peer.mtu();
         let are_lost = peer.long_packets() == LongPackets::Vanish
@@ -109,7 +109,7 @@ impl Watch {
     }
 }
 
-/// Packets that the peer has acknowledged.
+/// Number of packets that the peer has acknowledged.
 fn acknowledged(peer: &Peer) -> u64 {
     let stats = peer.stats();
     stats.sent.saturating_sub(stats.lost).saturating_sub(u64::from(stats.in_flight))

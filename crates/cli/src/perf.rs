@@ -1,8 +1,8 @@
 //! `fairway perf`: bandwidth and latency, of data that is compared.
 //!
-//! [`target`] waits and owns the memory; [`initiator`] drives, with [`bandwidth`] or [`latency`];
-//! they agree on each row by [`message`]s and recognise each other's bytes by the pattern of
-//! [`slots`].
+//! [`target`] waits for clients and owns the memory; [`initiator`] posts the operations, with
+//! [`bandwidth`] or [`latency`]; they agree on each row by [`message`]s and recognise each other's
+//! bytes by the pattern of [`slots`].
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -62,7 +62,7 @@ pub(crate) fn run(options: &PerfOptions) -> Result<(), Failure> {
     }
 }
 
-/// Pins this process, if it was asked for.
+/// Pins this process, if the options request it.
 fn pin(options: &PerfOptions) -> Result<(), Failure> {
     match options.pin {
         Some(Pins::Cores(own, _)) => process::pin(own),
@@ -118,7 +118,7 @@ fn both_sides(options: &PerfOptions, operation: Operation) -> Result<(), Failure
     drive(options, operation, address, true)
 }
 
-/// The cores of this side and of the other.
+/// Cores of this process and of the other one.
 fn cores(pins: Option<&Pins>, engines: u32) -> (Option<usize>, Option<usize>) {
     match pins {
         Some(Pins::Free) => (None, None),
@@ -132,14 +132,14 @@ fn cores(pins: Option<&Pins>, engines: u32) -> (Option<usize>, Option<usize>) {
     }
 }
 
-/// What the target's process has to know of this one's command line.
+/// Options that the target's process needs from this one's command line.
 fn server_arguments(options: &PerfOptions) -> Vec<String> {
     let net = &options.net;
     let mut arguments = vec![
         format!("--paths={}", net.paths),
         format!("--engines={}", net.engines),
         format!("--sockets={}", net.sockets),
-        // The paths of the two directions make decisions of their own.
+        // The two directions draw different random numbers.
         format!("--seed={}", net.seed.wrapping_add(1)),
     ];
     if net.stats {
@@ -156,12 +156,12 @@ fn server_arguments(options: &PerfOptions) -> Vec<String> {
     arguments
 }
 
-/// What a context has counted.
+/// Packet counters of a context.
 fn packets(context: &Context) -> Packets {
     let counters = context.counters().engine;
     Packets {
-        // Loads and stores count here however often they are sent: a repeat may turn out needless
-        // before it is.
+        // Loads and stores are counted each time they are sent, because a repetition may turn out
+        // to be needless before it arrives.
         sent: counters.data_sent + counters.datagrams_sent + counters.bypass_sent,
         resent: counters.data_resent + counters.bypass_repeated,
         duplicate: counters.dropped(DropReason::Duplicate),

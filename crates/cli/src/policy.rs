@@ -1,4 +1,4 @@
-//! `fairway policy`: what a file with a policy holds, what it costs, and how it gets into place.
+//! `fairway policy`: checks and measures a file with a policy, and replaces a running one.
 
 use std::fs::File;
 use std::io;
@@ -63,7 +63,7 @@ pub(crate) fn run(options: &PolicyOptions) -> Result<(), Failure> {
     }
 }
 
-/// As an object of the JSON output.
+/// The report as an object of the JSON output.
 pub(crate) fn report(report: &Report) -> Value {
     json!({
         "policy": report.item,
@@ -114,7 +114,7 @@ fn check(file: &str, events: usize, as_json: bool) -> Result<(), Failure> {
     process::print(&format!("{}\n", lines.join("\n  ")))
 }
 
-/// A file as specifications name it: a bare name would be looked for in the folders of
+/// The file in the form of specifications, in which a bare name would be searched in the folders of
 /// FAIRWAY_POLICIES.
 fn item_of(file: &str) -> Result<String, Failure> {
     if file.contains(',') {
@@ -155,13 +155,13 @@ fn put(new: &Path, running: &Path) -> Result<(), Failure> {
     process::print(&format!("{running}: {bytes} bytes, in place\n"))
 }
 
-/// Puts a copy of `new` in the place of `running`, in one step. The copy is made beside it under a
-/// name that no other process can have created a file or a link of in advance.
+/// Replaces `running` by a copy of `new` in one step. The copy is made next to it under a name that
+/// no other process can have created a file or a link of in advance.
 fn replace(new: &Path, running: &Path) -> io::Result<()> {
     let mut beside = running.as_os_str().to_owned();
     beside.push(format!(".{:016x}.new", process::random()?));
     let mut from = File::open(new)?;
-    // A file or link of that name, if there is one, is an error.
+    // An existing file or link of that name is an error.
     let mut copy = File::options().write(true).create_new(true).open(&beside)?;
     let moved = io::copy(&mut from, &mut copy)
         .and_then(|_| copy.set_permissions(from.metadata()?.permissions()))
@@ -185,7 +185,7 @@ mod tests {
             (folder.join("new"), folder.join("running"), folder.join("target"));
         std::fs::write(&new, "new").expect("write");
         std::fs::write(&target, "target").expect("write");
-        // What an earlier release wrote to, and any user could create in advance.
+        // The name that an earlier release used, and that any user could create in advance.
         let guessed = folder.join(format!("running.{}.new", std::process::id()));
         for link in [&running, &guessed] {
             std::os::unix::fs::symlink(&target, link).expect("a link");

@@ -1,10 +1,10 @@
-//! Text that came from another machine, made fit for a terminal and a log.
+//! Escapes text from another machine, for printing on a terminal and in a log.
 
 use std::fmt::Write;
 
-/// `bytes` as text on one line, without anything that a terminal or a reader of logs takes for more
-/// than text: control characters, marks that change the direction of writing, quotation marks,
-/// backslashes and what is no UTF-8 are written as escapes.
+/// `bytes` as text on one line, in which a terminal or a log reader finds only text: control
+/// characters, marks that change the direction of writing, quotation marks, backslashes and invalid
+/// UTF-8 are escaped.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -23,7 +23,7 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
     text
 }
 
-/// A reason that a server gives, of several words: as [`printable`], with its quotation marks.
+/// A server's reason of several words, escaped like [`printable`] but with its quotation marks.
 pub(crate) fn printable_reason(reason: &str) -> String {
     reason
         .chars()
@@ -35,7 +35,7 @@ pub(crate) fn printable_reason(reason: &str) -> String {
         .collect()
 }
 
-/// Control characters, separators of lines, and marks without a width of their own.
+/// Whether a character is a control character, a line separator or a zero-width mark.
 fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(

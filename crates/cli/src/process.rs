@@ -1,4 +1,4 @@
-//! What the tool asks of the operating system about processes: cores, signals, ends of parents.
+//! Process functions of the operating system: cores, signals, end of the parent.
 
 use std::io::{self, Write};
 use std::process::{Child, Command};
@@ -10,10 +10,10 @@ use crate::failure::Failure;
 /// Set by SIGINT and SIGTERM once [`catch_signals`] was called.
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// A descriptor that is readable from then on; -1 as long as there is none.
+/// A descriptor that is readable once [`STOP`] is set; -1 if there is none.
 static STOPPED: AtomicI32 = AtomicI32::new(-1);
 
-/// Lets SIGINT and SIGTERM ask for an end instead of ending the process. A second one ends it.
+/// Makes SIGINT and SIGTERM set a flag instead of ending the process. A second signal ends it.
 pub(crate) fn catch_signals() {
     extern "C" fn handle(signal: libc::c_int) {
         if STOP.swap(true, Ordering::AcqRel) {
@@ -33,7 +33,7 @@ pub(crate) fn catch_signals() {
     }
 }
 
-/// Sleeps for `span`, or until the process is asked to end; true in that case.
+/// Sleeps for `span`, or until a signal requests the end of the process; true in that case.
 pub(crate) fn stopped_within(span: Duration) -> bool {
     let since = Instant::now();
     let descriptor = STOPPED.load(Ordering::Acquire);
@@ -49,12 +49,12 @@ pub(crate) fn stopped_within(span: Duration) -> bool {
     }
 }
 
-/// True once the process was asked to end.
+/// Whether a signal has requested the end of the process.
 pub(crate) fn stopping() -> bool {
     STOP.load(Ordering::Acquire)
 }
 
-/// Random bits of the system, for names that no other process can guess.
+/// Random bits from the system, for names that no other process can guess.
 ///
 /// # Errors
 /// If the system has none.
@@ -67,14 +67,14 @@ pub(crate) fn random() -> io::Result<u64> {
     Ok(u64::from_ne_bytes(random))
 }
 
-/// The flag behind [`stopping`].
+/// The flag that [`stopping`] reads.
 pub(crate) fn stop_flag() -> &'static AtomicBool {
     &STOP
 }
 
-/// Has the heap grow in large steps and for all threads alike: for commands that take all their
-/// memory at first, and then no more. By itself glibc gives each thread a heap that grows by a
-/// system call for every few pages. To be called before there are other threads.
+/// Makes the heap grow in large steps, and shared by all threads: for commands that allocate all
+/// their memory at first. By default glibc gives each thread a heap that grows by a system call for
+/// every few pages. Call it before other threads exist.
 pub(crate) fn grow_heap_in_large_steps() {
     #[cfg(target_env = "gnu")]
     // SAFETY: plain numbers, which say how memory is taken from the system from now on.
@@ -84,7 +84,7 @@ pub(crate) fn grow_heap_in_large_steps() {
     }
 }
 
-/// The cores this process may run on.
+/// The cores on which this process may run.
 pub(crate) fn cores() -> Vec<usize> {
     // SAFETY: a set is an array of integers, for which zero is a value; the kernel fills it.
     let set = unsafe {
@@ -98,7 +98,7 @@ pub(crate) fn cores() -> Vec<usize> {
     (0..libc::CPU_SETSIZE as usize).filter(|&core| unsafe { libc::CPU_ISSET(core, &set) }).collect()
 }
 
-/// Pins this thread, and those it starts from now on, to `core`.
+/// Pins this thread, and the threads that it starts later, to `core`.
 pub(crate) fn pin(core: usize) -> Result<(), Failure> {
     let allowed = cores();
     if !allowed.contains(&core) {
@@ -118,21 +118,21 @@ pub(crate) fn pin(core: usize) -> Result<(), Failure> {
     Err(Failure::io(format!("pin to core {core}"), &io::Error::last_os_error()))
 }
 
-/// Ends this process when its parent, which must be `parent`, ends. Called by the child itself, so
-/// that nothing has to run between fork and exec.
+/// Makes the kernel kill this process when its parent, which must be `parent`, ends. The child
+/// itself calls this function, so that nothing has to run between fork and exec.
 pub(crate) fn end_with_parent(parent: u32) -> Result<(), Failure> {
     // SAFETY: plain numbers.
     if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
         return Err(Failure::io("follow the parent process", &io::Error::last_os_error()));
     }
-    // It may have ended before the call.
+    // The parent may have ended before the call.
     if std::os::unix::process::parent_id() != parent {
         return Err(Failure::failed("the parent process has ended: start again"));
     }
     Ok(())
 }
 
-/// A process that is ended, by its own number, when this value goes.
+/// A child process that is killed when this value is dropped.
 pub(crate) struct Helper(pub(crate) Child);
 
 impl Helper {
@@ -144,13 +144,13 @@ impl Helper {
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        // It may have ended by itself, and then there is nothing to do.
+        // The process may have ended by itself; then these calls have no effect.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Prints to standard output at once. A reader that has gone is no failure of ours.
+/// Prints to standard output, and flushes it. A closed pipe is no failure.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -161,7 +161,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// The most memory that this process ever had; 0 if the system does not tell.
+/// Largest memory use of this process so far, in bytes; 0 if the system does not report it.
 pub(crate) fn peak_rss_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -175,7 +175,7 @@ mod tests {
     use std::io::Read;
     use std::os::fd::AsRawFd;
 
-    /// In a process of its own, because the flag is the process's.
+    /// Runs in a child process, because the flag belongs to the process.
     #[test]
     fn a_signal_ends_a_sleep() {
         let (mut ready, tells) = io::pipe().expect("a pipe");

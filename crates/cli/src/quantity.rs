@@ -1,10 +1,10 @@
-//! Sizes and times as people write them.
+//! Sizes, times and rates as users write them.
 
 use std::time::Duration;
 
 use thiserror::Error;
 
-/// Why a word of the command line is no value of its option.
+/// Reasons why an argument is not a valid value of its option.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub(crate) enum ValueError {
@@ -23,7 +23,7 @@ pub(crate) enum ValueError {
     /// A rate is expected.
     #[error("'{0}' is no rate: write bits per second, as 10Gbps or 400Mbps")]
     Rate(String),
-    /// A time is too short to tell a dead peer by.
+    /// A time is too short for the detection of a dead peer.
     #[error("{0} is shorter than ordinary silences: use 100ms or more")]
     Silence(String),
     /// A share of a disk is expected.
@@ -32,14 +32,14 @@ pub(crate) enum ValueError {
     /// A size and a count are expected.
     #[error("'{0}': write SIZE or SIZE*COUNT, as 64K*3")]
     SizeCount(String),
-    /// A list has no flow, or too many.
+    /// A list has no flows, or too many.
     #[error("'{item}' makes {flows} flows: choose 1 to {most} in all")]
     Flows {
-        /// The item of the list that is one too many.
+        /// The item of the list that exceeds the limit.
         item: String,
-        /// Flows up to there.
+        /// Number of flows including that item.
         flows: usize,
-        /// The most that is possible.
+        /// Largest allowed number.
         most: usize,
     },
     /// A tenant is expected.
@@ -58,7 +58,8 @@ pub(crate) enum ValueError {
 
 const UNITS: [(char, u32); 4] = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
 
-/// Bytes, from `64`, `64K`, `8M` or `1G` (powers of 1024); `KiB` and `KB` mean the same as `K`.
+/// Parses bytes, such as `64`, `64K`, `8M` or `1G` (powers of 1024); `KiB` and `KB` mean the same
+/// as `K`.
 pub(crate) fn size(text: &str) -> Result<u64, ValueError> {
     let wrong = || ValueError::Size(text.to_owned());
     let bare = text.strip_suffix("iB").or_else(|| text.strip_suffix('B')).unwrap_or(text);
@@ -74,7 +75,7 @@ pub(crate) fn size(text: &str) -> Result<u64, ValueError> {
     number.checked_mul(1 << shift).ok_or_else(wrong)
 }
 
-/// Sizes that double from the first to the last, from `2..8M`; a single size is one row.
+/// Parses sizes that double from the first to the last, such as `2..8M`; a single size is one row.
 pub(crate) fn sizes(text: &str) -> Result<(u64, u64), ValueError> {
     let (first, last) = match text.split_once("..") {
         Some((first, last)) => (size(first)?, size(last)?),
@@ -86,7 +87,7 @@ pub(crate) fn sizes(text: &str) -> Result<(u64, u64), ValueError> {
     Ok((first, last))
 }
 
-/// A time, from `5s`, `200ms`, `50us` or `2m`.
+/// Parses a time, such as `5s`, `200ms`, `50us` or `2m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, ValueError> {
     let wrong = || ValueError::Time(text.to_owned());
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
@@ -103,12 +104,12 @@ pub(crate) fn duration(text: &str) -> Result<Duration, ValueError> {
     Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())
 }
 
-/// Bits per second, from `10Gbps`, `10G`, `400Mbps` or `1000000` (powers of 1000).
+/// Parses bits per second, such as `10Gbps`, `10G`, `400Mbps` or `1000000` (powers of 1000).
 pub(crate) fn rate(text: &str) -> Result<u64, ValueError> {
     fairway_port::rate(text).ok_or_else(|| ValueError::Rate(text.to_owned()))
 }
 
-/// Bytes in the largest unit that divides them.
+/// Prints bytes in the largest unit that divides them.
 pub(crate) fn show_size(bytes: u64) -> String {
     let unit = UNITS.iter().rev().find(|(_, shift)| bytes > 0 && bytes.is_multiple_of(1 << shift));
     match unit {
@@ -117,7 +118,7 @@ pub(crate) fn show_size(bytes: u64) -> String {
     }
 }
 
-/// Digits and nothing else.
+/// Parses a number that consists of digits only.
 fn plain(text: &str) -> Option<u64> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }

@@ -1,4 +1,4 @@
-//! `fairway sim`: whole networks of real engine NICs, in simulated time.
+//! `fairway sim`: whole networks of NICs that run the real protocol, in simulated time.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,11 +22,11 @@ mod operations;
 mod results;
 mod streams;
 
-/// Windows of simulated time between two looks at how far a run has come.
+/// Windows of simulated time between two progress updates.
 const WINDOWS: u32 = 8;
-/// Packets of a capture.
+/// Largest number of packets in a capture.
 const CAPTURED: usize = 1_000_000;
-/// Records that a NIC has room for between two windows.
+/// Number of trace records that a NIC can store between two windows.
 const TRACED: u32 = 512;
 
 #[derive(Clone, Debug, Args)]
@@ -97,7 +97,7 @@ pub(crate) struct SimOptions {
     pub(crate) trace: TraceOptions,
 }
 
-/// What to capture, and where to put it.
+/// The link to capture, and the capture file.
 #[derive(Clone, Debug)]
 pub(crate) struct Tap {
     from: u32,
@@ -113,7 +113,7 @@ fn tap(text: &str) -> Result<Tap, ValueError> {
     Ok(Tap { from: node(from)?, to: node(to)?, file: PathBuf::from(file) })
 }
 
-/// The settings of a scenario as flags: there is one list of them, the simulator's.
+/// The settings of a scenario as flags, generated from the simulator's list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SettingFlags(Vec<(&'static str, String)>);
 
@@ -121,7 +121,7 @@ impl Args for SettingFlags {
     fn augment_args(mut command: clap::Command) -> clap::Command {
         for (name, takes, meaning) in SETTINGS.iter().filter(|setting| setting.0 != "workload") {
             let flag = Arg::new(*name).long(*name).value_name(*takes).help(*meaning);
-            // What may be repeated says so.
+            // The description of a repeatable setting contains these words.
             let many = meaning.contains("may be repeated");
             let action = if many { ArgAction::Append } else { ArgAction::Set };
             command = command.arg(flag.action(action).help_heading("Settings"));
@@ -151,21 +151,21 @@ impl FromArgMatches for SettingFlags {
     }
 }
 
-/// A run that is over.
+/// Results of a finished run.
 struct Outcome {
     report: Report,
     wall: Duration,
-    /// Lines of the time series, and of that of the streams.
+    /// Lines of the time series, and of the streams' time series.
     series: (String, String),
-    /// The rate of a host's link.
+    /// Rate of a host's link.
     line_megabits: u64,
-    /// What became of policies that are modules.
+    /// Reports on policies that are WebAssembly modules.
     policies: Vec<PolicyReport>,
-    /// What was not delivered; empty if everything was.
+    /// Description of undelivered data; empty if everything was delivered.
     shortfall: String,
-    /// What was run, as settings.
+    /// Settings of the run.
     configuration: Vec<(&'static str, String)>,
-    /// Ranks of a program; 0 without one.
+    /// Number of ranks of a program; 0 without one.
     ranks: u32,
 }
 
@@ -307,7 +307,7 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
     Ok(Outcome { report, wall, series, line_megabits, policies, shortfall, configuration, ranks })
 }
 
-/// The port of a link between neighbours.
+/// The port number of a link between neighbours.
 fn port(scenario: &Scenario, tap: &Tap) -> Result<u32, Failure> {
     let mut links = scenario.network.links.iter();
     let link = links.position(|link| (link.from, link.to) == (tap.from, tap.to));
@@ -322,7 +322,8 @@ fn port(scenario: &Scenario, tap: &Tap) -> Result<u32, Failure> {
     })
 }
 
-/// Adds a line to the series, if it is time; `sampled`: when and at how many bytes the last was.
+/// Adds a line to the series, if it is due; `sampled` holds the time and the bytes of the last
+/// line.
 fn sample(
     simulation: &Simulation,
     seed: u64,

@@ -1,4 +1,4 @@
-//! `fairway top`: what running programs send, live, by flow and tenant.
+//! `fairway top`: shows live, by flow and tenant, what running programs send.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ pub(crate) struct TopOptions {
     json: bool,
 }
 
-/// The shortest interval: what is watched is not to be slowed down.
+/// The shortest interval, so that the watched programs are not slowed down.
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
 
 pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
@@ -92,7 +92,7 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits, and does what keys ask for; false if that is to end.
+/// Waits for the interval, and handles keys; false if the user quits.
 fn watch(
     screen: &Screen,
     interval: Duration,
@@ -134,14 +134,14 @@ fn show(
     }
 }
 
-/// What all contexts of the process, or of all, tell now.
+/// Current samples of all contexts of the process, or of all processes.
 fn sample(pid: Option<u32>) -> Result<Vec<Sample>, Failure> {
     let all = stats::list().map_err(|error| Failure::io("look for programs", &error))?;
     let wanted = all.into_iter().filter(|process| pid.is_none_or(|pid| pid == process.pid));
     Ok(wanted.filter_map(|process| ask(&process)).collect())
 }
 
-/// One that has just ended, or tells what makes no sense, is left out.
+/// Reads the sample of a context. `None` if the process has just ended, or its answer is invalid.
 fn ask(process: &Process) -> Option<Sample> {
     let text = stats::ask(process).ok()?;
     Sample::read(process, serde_json::from_str(&text).ok()?)

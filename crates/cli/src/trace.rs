@@ -1,4 +1,4 @@
-//! Traces of the control loop: what laws were told and what they decided, as a file.
+//! Traces of the control loop: events that controllers received and their decisions, as a file.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -17,7 +17,7 @@ use crate::failure::Failure;
 mod lines;
 mod perfetto;
 
-/// Records that a live NIC has room for between two looks, and the time between these.
+/// Number of records that a live NIC can store between two reads, and the time between these.
 const LIVE_RECORDS: u32 = 1 << 16;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
@@ -44,7 +44,7 @@ pub(crate) enum TraceForm {
 }
 
 impl TraceOptions {
-    /// The file, if one was asked for; `policy` is told in it.
+    /// Creates the file, if a trace was requested. `policy` is recorded in it.
     pub(crate) fn create(&self, policy: &str) -> Result<Option<TraceFile>, Failure> {
         let Some(path) = &self.trace else { return Ok(None) };
         let by_name = match path.to_string_lossy().ends_with(".perfetto.json") {
@@ -64,17 +64,17 @@ impl TraceOptions {
 pub(crate) struct TraceFile {
     path: PathBuf,
     writer: Writer<BufWriter<File>>,
-    /// Records that were lost because this thread did not take them in time.
+    /// Records that were lost because this thread did not read them in time.
     pub(crate) dropped: u64,
 }
 
 impl TraceFile {
-    /// Adds a record of a NIC. What goes wrong, [`Self::finish`] tells.
+    /// Adds a record of a NIC. [`Self::finish`] reports errors.
     pub(crate) fn add(&mut self, node: u32, record: &TraceRecord) {
         self.writer.add(node, record);
     }
 
-    /// Writes the end.
+    /// Writes the end of the trace.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         let doing = || format!("write {}", self.path.display());
         if self.writer.is_empty() {
@@ -89,15 +89,15 @@ impl TraceFile {
     }
 }
 
-/// Writes records in one of the forms.
+/// Writes records in one of the formats.
 struct Writer<W: Write> {
     out: W,
     form: TraceForm,
     perfetto: perfetto::Tracks,
-    /// The time of the first record, which is zero in the file.
+    /// Time of the first record, which is zero in the file.
     base: Option<Instant>,
     records: u64,
-    /// The first thing that went wrong; nothing is written after it.
+    /// The first error, after which nothing is written.
     error: Option<io::Error>,
 }
 
@@ -125,7 +125,7 @@ impl<W: Write> Writer<W> {
         self.error = written.err();
     }
 
-    /// Has nothing been written, and nothing gone wrong?
+    /// True if nothing has been written and no error occurred.
     fn is_empty(&self) -> bool {
         self.records == 0 && self.error.is_none()
     }
@@ -142,7 +142,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Picoseconds since the trace began, shown in microseconds.
+/// Picoseconds since the trace began, printed in microseconds.
 #[derive(Clone, Copy, Debug)]
 struct Time(u64);
 
@@ -152,14 +152,14 @@ impl std::fmt::Display for Time {
     }
 }
 
-/// Takes what a live NIC writes down to a file, on a thread of its own.
+/// Thread that writes the trace records of a live NIC to a file.
 pub(crate) struct Tracer {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), Failure>>>,
 }
 
 impl Tracer {
-    /// Begins, if a trace was asked for.
+    /// Starts the thread, if a trace was requested.
     pub(crate) fn start(
         context: &Context,
         options: &TraceOptions,
@@ -176,7 +176,7 @@ impl Tracer {
         Ok(Some(Tracer { stop, thread: Some(thread) }))
     }
 
-    /// Ends it; says what went wrong, if anything did.
+    /// Stops the thread, and returns its error, if any.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         self.end()
     }
@@ -195,7 +195,7 @@ impl Tracer {
 impl Drop for Tracer {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            // A panic has a message of its own; an error of the trace would hide it.
+            // A panic prints its own message, which an error of the trace would hide.
             let _ = self.end();
         }
     }

@@ -1,4 +1,4 @@
-//! `fairway run` and `fairway devices`: RDMA programs that were written for hardware.
+//! `fairway run` and `fairway devices`: run RDMA programs that were written for hardware.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
@@ -94,7 +94,7 @@ pub(crate) struct DevicesOptions {
     json: bool,
 }
 
-/// The text itself, if it parses.
+/// Returns the text unchanged, if it parses.
 fn checked<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<String, String> {
     text.parse::<T>().map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
@@ -106,7 +106,7 @@ fn policy(text: &str) -> Result<String, String> {
 impl RunOptions {
     /// Refuses options of the other provider.
     fn check(&self) -> Result<(), Failure> {
-        // The second name is that of earlier versions.
+        // Earlier versions used the second name.
         let named = ["FAIRWAY_PROVIDER", "FAIRWAY_CARRIER"].map(|name| std::env::var(name).ok());
         let chosen =
             self.provider.or_else(|| match named.into_iter().flatten().next().as_deref() {
@@ -128,7 +128,7 @@ impl RunOptions {
         }
     }
 
-    /// What the options mean to the library.
+    /// The options as environment variables of the library.
     fn environment(&self) -> Vec<(&'static str, String)> {
         let provider = self.provider.map(|provider| match provider {
             Provider::Roce => "roce".to_owned(),
@@ -152,10 +152,10 @@ impl RunOptions {
     }
 }
 
-/// What the verbs library is called, as programs name it.
+/// File name of the verbs library, as programs request it.
 pub(crate) const LIBRARY: &str = "libibverbs.so.1";
 
-/// The folder of the library: said by `FAIRWAY_VERBS_LIB`, installed beside this program, or built
+/// Folder of the library: given by `FAIRWAY_VERBS_LIB`, installed beside this program, or built
 /// beside it.
 pub(crate) fn library() -> Result<PathBuf, Failure> {
     if let Some(said) = std::env::var_os("FAIRWAY_VERBS_LIB") {
@@ -194,7 +194,7 @@ fn absolute(folder: &Path) -> Result<PathBuf, Failure> {
     let folder = folder
         .canonicalize()
         .map_err(|error| Failure::io(format_args!("find {}", folder.display()), &error))?;
-    // The loader's lists are cut there, and can't be quoted.
+    // These characters separate entries of the loader's lists, and can't be quoted.
     if folder.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b' ' | b':' | b';')) {
         return Err(Failure::failed(format!(
             "{}: the loader takes no path with a space, colon or semicolon: install it elsewhere",
@@ -204,7 +204,7 @@ fn absolute(folder: &Path) -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
-/// A list of the loader's with one more entry in front.
+/// The value of a loader's list variable with one more entry in front.
 fn in_front(entry: &OsStr, variable: &str) -> OsString {
     let mut list = entry.to_owned();
     if let Some(rest) = std::env::var_os(variable).filter(|rest| !rest.is_empty()) {
@@ -214,7 +214,7 @@ fn in_front(entry: &OsStr, variable: &str) -> OsString {
     list
 }
 
-/// Becomes the program. Returns only if that fails.
+/// Replaces this process by the program. Returns only if that fails.
 pub(crate) fn run(options: &RunOptions) -> Result<(), Failure> {
     options.check()?;
     let folder = library()?;
@@ -225,7 +225,7 @@ pub(crate) fn run(options: &RunOptions) -> Result<(), Failure> {
     Err(Failure::io(format_args!("run {}", program.to_string_lossy()), &error))
 }
 
-/// A program with the library of this folder in front of the system's.
+/// A command that runs a program with the library of this folder in front of the system's.
 pub(crate) fn program(folder: &Path, program: &OsStr) -> Command {
     let mut command = Command::new(program);
     command

@@ -8,8 +8,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use common::{Running, Scratch, fairway};
 
-/// Starts a server with further arguments. Unless they say otherwise it may fill the disk, so that
-/// tests do not depend on how full that is.
+/// Starts a server with further arguments. By default it may fill the disk, so that tests do not
+/// depend on how full that is.
 fn serve(scratch: &Scratch, more: &[&str]) -> (Running, String) {
     let directory = scratch.text("in");
     let mut arguments = vec!["serve", "--dir", &directory, "--bind", "127.0.0.1:0"];
@@ -133,7 +133,7 @@ fn a_killed_client_leaves_nothing() {
     let (server, address) = serve(&scratch, &["--peer-dead", "500ms"]);
     scratch.file("source", 8_000_000);
     let target = format!("{address}/name");
-    // Slow enough to be killed on the way.
+    // Slow enough to be killed during the copy.
     let client =
         Running::start(&["copy", "--emulate", "rate=10M", &scratch.text("source"), &target]);
     server.line("receiving 'name'");
@@ -161,10 +161,11 @@ fn clients_take_no_more_of_a_server_than_it_gives() {
         Running::start(&["copy", "--emulate", "rate=10M", &scratch.text("source"), &target]);
     server.line("receiving 'slow'");
     copy(&address, "small", "small").fails(1, &["refuses", "at once (1)", "--max-files"]);
-    // The place is given back when the client has gone.
+    // The place is released when the client has gone.
     assert_eq!(slow.end(), 1);
     slow.line("interrupted");
-    // Its last words may be lost with its emulated network; then it is missed after some seconds.
+    // The client's farewell may be lost by the emulated network; then the server detects its end
+    // after some seconds.
     server.line("'slow' dropped");
     copy(&address, "small", "small").ok();
     copy(&address, "source", "fast").ok();
@@ -174,8 +175,8 @@ fn clients_take_no_more_of_a_server_than_it_gives() {
     copy(&address, "small", "none").fails(1, &["refuses", "no room", "--keep-free"]);
 }
 
-/// One address gets three quarters of the files that may arrive at once, and its network as many if
-/// that is all that is left beside one.
+/// One address may have three quarters of the files that are received at once, and its network as
+/// many if that is all that is left besides one.
 #[test]
 fn one_address_leaves_places_to_others() {
     let scratch = Scratch::new();
@@ -199,7 +200,7 @@ fn one_address_leaves_places_to_others() {
     drop(slow);
 }
 
-/// One file alone could have all bytes, and keep them for as long as its client liked.
+/// Regression test: one file could have all bytes, and keep them as long as its client liked.
 #[test]
 fn one_file_leaves_bytes_to_others() {
     let scratch = Scratch::new();
@@ -220,7 +221,8 @@ fn one_file_leaves_bytes_to_others() {
     drop(slow);
 }
 
-/// What an address had stored counted for nothing, so that it could fill the disk file by file.
+/// Regression test: files that an address had stored did not count, so that it could fill the disk
+/// file by file.
 #[test]
 fn one_address_leaves_a_part_of_the_disk_to_others() {
     let scratch = Scratch::new();
@@ -240,11 +242,11 @@ fn one_address_leaves_a_part_of_the_disk_to_others() {
     copy("127.0.1.1", "other").ok();
 }
 
-/// A file system in memory, of 4 MiB, in the place of the folder that is served.
+/// A file system in memory, of 4 MiB, mounted over the folder that is served.
 struct SmallDisk(std::ffi::CString);
 
 impl SmallDisk {
-    /// `None`, and a line about it, if that is not allowed.
+    /// `None`, with a line that reports it, if that is not permitted.
     fn mount(scratch: &Scratch) -> Option<SmallDisk> {
         let place = std::ffi::CString::new(scratch.text("in")).expect("a path");
         // SAFETY: strings that end.
@@ -277,7 +279,8 @@ fn an_interrupted_client_and_an_ended_server_leave_nothing() {
     server.line("receiving 'name'");
     assert_eq!(client.end(), 1);
     client.line("interrupted");
-    // The same name can be copied to at once, while the first client's end is being noticed.
+    // Another client can copy to the same name at once, while the end of the first is being
+    // detected.
     let client = Running::start(&arguments);
     server.line("receiving 'name'");
     assert_eq!(server.end(), 0);
@@ -295,14 +298,14 @@ fn a_new_server_removes_what_a_killed_one_has_left_and_nothing_else() {
     let client = Running::start(&["copy", "--emulate", "rate=10M", &source, &target]);
     server.line("receiving 'below/name'");
     let parts = || std::fs::read_dir(scratch.path("in/below")).expect("a directory").count();
-    // Another server of the same directory leaves alone what this one holds: once it removes the
-    // file of a process that has gone, it has looked at the other one.
+    // Another server of the same directory does not remove the temporary files of this one: once it
+    // has removed the file of a process that has ended, it has examined the other file, too.
     std::fs::write(scratch.path("in/below/.fairway-1-1.part"), "stale").expect("write");
     let (other, _) = serve(&scratch, &[]);
     other.line("removed");
     assert_eq!(parts(), 1);
     drop(other);
-    // Killed, not asked to end.
+    // The server is killed instead of stopped.
     drop(server);
     drop(client);
     assert_eq!(parts(), 1);
@@ -356,7 +359,8 @@ fn servers_of_all_addresses_take_both_families() {
         let server = Running::start(&arguments);
         let address = server.address();
         let (_, number) = address.rsplit_once(':').expect("a port");
-        // IPv6 only where the server has it. `localhost` has both, and is found either way.
+        // The server is reachable by IPv6 only. `localhost` has both families, and is found either
+        // way.
         let hosts =
             if index == 0 { &["localhost", "127.0.0.1", "[::1]"][..] } else { &["localhost"] };
         for host in hosts {
@@ -383,7 +387,7 @@ fn a_copy_through_the_relay_is_identical() {
     let scratch = Scratch::new();
     let (_server, address) = serve(&scratch, &["--sockets", "1"]);
     let (_, port) = address.rsplit_once(':').expect("a port");
-    // A server tells its port to its clients, so the relay has the same at another address.
+    // A server reports its port to its clients, so the relay uses the same port at another address.
     let mut relay = Running::start(&[
         "emulate",
         "--listen",

@@ -1,4 +1,4 @@
-//! `fairway doctor` on the machine that runs the tests, whatever it is like.
+//! `fairway doctor` on the machine that runs the tests, whatever its properties.
 
 mod common;
 
@@ -57,7 +57,7 @@ fn json_has_a_verdict_for_everything_and_a_remedy_for_what_is_not_ok() {
     ] {
         named(&findings, name);
     }
-    // This test has sockets itself, so doctor has to find that they work.
+    // This test uses sockets itself, so doctor must report that they work.
     assert_eq!(named(&findings, "udp")["verdict"], "ok");
     assert_eq!(named(&findings, "af_xdp")["verdict"], "missing");
 }
@@ -88,7 +88,7 @@ fn named_peer_is_reached_on_every_path() {
 
 #[test]
 fn peer_that_does_not_serve_is_broken_and_fails_the_command() {
-    // The port was free a moment ago, and no program of ours takes it.
+    // The port was free a moment ago, and none of the tests' programs uses it.
     let port = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     let host = port.expect("a port").to_string();
     let ended = fairway(&["doctor", &host, "--connect-timeout", "300ms"]);

@@ -1,13 +1,14 @@
-//! Every command that the README, the documents and the tool's own help print, run as it is
+//! Runs every command that the README, the documents and the tool's own help print, as it is
 //! printed, in a folder with the files that it names.
 //!
 //! Capitals are placeholders: HOST is this machine, FILE, NAME and DIR are in that folder, PID is a
-//! program that reports statistics, and so on (`fill_in`). A measurement without a duration of its
-//! own is given a short one, because its two seconds a row would be minutes in all. Whatever else
-//! is not run as printed is in the table `EXCEPTIONS`, with the reason; an entry that no text needs
-//! any more fails the test, and so does a command that neither runs nor is in the table.
+//! program that reports statistics, and so on (`fill_in`). A measurement without a duration is
+//! given a short one, because the default of two seconds a row would take minutes in all. Commands
+//! that are not run as printed are in the table `EXCEPTIONS`, with the reason; an entry that no
+//! text needs any more fails the test, and so does a command that neither runs nor is in the table.
 //!
-//! Where the system allows it, all runs in a network namespace of its own, so that ports are free.
+//! Where the system permits it, all commands run in a separate network namespace, so that ports are
+//! free.
 
 mod common;
 
@@ -18,20 +19,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// No command may take longer.
+/// Longest duration of a command.
 const LONGEST: Duration = Duration::from_secs(60);
-/// How long a program may take to say that it listens.
+/// Longest wait until a program reports that it listens.
 const STARTED: Duration = Duration::from_secs(30);
 
-/// What a measurement prints once it reports statistics, and once it serves metrics.
+/// Lines that a measurement prints once it reports statistics, and once it serves metrics.
 const REPORTED: &str = "statistics are reported";
 const SERVED: &str = "metrics are served";
 
-/// What is done with a command instead of running it as it is printed.
+/// Replacement for running a command as it is printed.
 enum Instead {
-    /// Run this.
+    /// Run this command instead.
     Run(&'static str),
-    /// Nothing.
+    /// Do not run it.
     Nothing,
 }
 
@@ -82,11 +83,11 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
     ),
 ];
 
-/// Commands that begin with these need a program, or a library built beside the tool, that may not
-/// be there; the tests of front/verbs run such programs.
+/// Prefixes of commands that require a program, or a library built beside the tool, that may be
+/// missing; the tests of front/verbs run such programs.
 const RDMA: &[&str] = &["fairway run "];
 
-/// One command, and where it is printed.
+/// A command, and the places where it is printed.
 struct Example {
     text: String,
     place: String,
@@ -96,7 +97,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Is this the beginning of a command, after settings of variables?
+/// Whether this is the beginning of a command, after assignments of variables.
 fn is_command(line: &str) -> bool {
     let word = line.split_whitespace().find(|word| !is_setting(word));
     matches!(word, Some("fairway" | "make" | "python3" | "pip" | "cargo" | "curl" | "sudo" | "ip"))
@@ -107,13 +108,13 @@ fn is_setting(word: &str) -> bool {
     word.contains('=') && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
 }
 
-/// A command without its comment, its spaces as one each.
+/// A command without its comment, with single spaces.
 fn plain(line: &str) -> String {
     let line = line.split(" #").next().unwrap_or_default();
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The commands in `lines`; a line that ends with a backslash goes on.
+/// The commands in `lines`; a line that ends with a backslash is continued.
 fn commands<'a>(lines: impl Iterator<Item = &'a str>, place: &str) -> Vec<Example> {
     let mut examples = Vec::new();
     let mut begun = String::new();
@@ -131,8 +132,8 @@ fn commands<'a>(lines: impl Iterator<Item = &'a str>, place: &str) -> Vec<Exampl
     examples
 }
 
-/// The commands of a document: the lines of its blocks, and the spans in its text that are more
-/// than the name of a command.
+/// The commands of a document: the lines of its code blocks, and the code spans in its text that
+/// are more than the name of a command.
 fn of_document(path: &Path) -> Vec<Example> {
     let text = std::fs::read_to_string(path).expect("a document");
     let place = path.file_name().expect("a name").to_string_lossy().into_owned();
@@ -160,7 +161,8 @@ fn of_document(path: &Path) -> Vec<Example> {
     examples
 }
 
-/// The commands in the help of a command and those below it. The manual pages have the same text.
+/// The commands in the help of a command and of its subcommands. The manual pages have the same
+/// text.
 fn of_help(command: &clap::Command, path: &[&str]) -> Vec<Example> {
     let arguments: Vec<&str> = path.iter().copied().chain(["--help"]).collect();
     let help = fairway(&arguments).ok().out;
@@ -175,12 +177,12 @@ fn of_help(command: &clap::Command, path: &[&str]) -> Vec<Example> {
     found
 }
 
-/// Every command, once, with all the places where it is printed.
+/// Every command once, with all the places where it is printed.
 fn all_examples() -> BTreeMap<String, String> {
     let mut documents = vec![root().join("README.md")];
     for entry in std::fs::read_dir(root().join("docs")).expect("the documents") {
         let path = entry.expect("an entry").path();
-        // What changed, and what is planned, is no instruction.
+        // Changes and plans are not instructions.
         let is_plan = path.ends_with("roadmap.md");
         if path.extension().is_some_and(|ending| ending == "md") && !is_plan {
             documents.push(path);
@@ -199,7 +201,7 @@ fn all_examples() -> BTreeMap<String, String> {
     all
 }
 
-/// A folder with the files that the commands name, and the tool in PATH.
+/// A folder with the files that the commands name, and with the tool in PATH.
 struct Workshop {
     scratch: Scratch,
 }
@@ -236,7 +238,7 @@ impl Workshop {
         Workshop { scratch }
     }
 
-    /// A shell that runs this here, in a group of processes of its own.
+    /// A shell that runs this command in the folder, in its own process group.
     fn shell(&self, command: &str) -> Command {
         let mut shell = Command::new("sh");
         let path = std::env::var("PATH").unwrap_or_default();
@@ -246,7 +248,7 @@ impl Workshop {
         shell
     }
 
-    /// Runs a command to its end; what it printed if it failed.
+    /// Runs a command to its end; returns what it printed if it failed.
     fn run(&self, command: &str) -> Result<(), String> {
         let log = self.scratch.path("output");
         let open = || std::fs::File::create(&log).expect("a file of ours");
@@ -265,7 +267,7 @@ impl Workshop {
         Err(format!("{status}: {}", last.into_iter().rev().collect::<Vec<_>>().join("\n    ")))
     }
 
-    /// Starts a command that goes on by itself, and waits until it has printed `word`.
+    /// Starts a command in the background, and waits until it has printed `word`.
     fn start(&self, command: &str, word: &str) -> Result<Running, String> {
         let (child, lines) = spawn(&mut self.shell(&format!("exec {command}")));
         let running = Running(child);
@@ -280,11 +282,11 @@ impl Workshop {
     }
 }
 
-/// A program that goes on by itself, with all that it has started. Ended when dropped.
+/// A background program with all processes that it has started. Stopped on drop.
 struct Running(Child);
 
 impl Running {
-    /// Asks it to end, as Ctrl-C does, and waits for that.
+    /// Stops the program as Ctrl-C does, and waits for its end.
     fn end(mut self) -> Result<(), String> {
         // SAFETY: the group that was made for it, whose leader has not been waited for.
         unsafe { libc::kill(-(self.0.id() as i32), libc::SIGINT) };
@@ -319,7 +321,7 @@ fn matrix(nodes: usize) -> String {
     text
 }
 
-/// With the placeholders filled in, and a duration for measurements that have none.
+/// The command with its placeholders filled in, and a duration for measurements that have none.
 fn fill_in(command: &str) -> String {
     const TRACE: &str = "examples/traces/training-step.trace";
     const TOPOLOGY: &str = "examples/topologies/leaf-spine.txt";
@@ -349,7 +351,7 @@ fn fill_in(command: &str) -> String {
     words.join(" ")
 }
 
-/// A network of our own, if the system allows it; otherwise the ports have to be free.
+/// Enters a new network namespace, if the system permits it; otherwise the ports have to be free.
 fn own_network() {
     // SAFETY: it concerns this thread, and those and the processes that it starts from now on.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 {
@@ -358,7 +360,7 @@ fn own_network() {
     }
 }
 
-/// Can networks be emulated here?
+/// Whether networks can be emulated here.
 fn has_namespaces() -> bool {
     let name = format!("fwdoc{}", std::process::id());
     let ip = |arguments: &[&str]| {
@@ -374,13 +376,13 @@ fn has(program: &str) -> bool {
     found.is_ok_and(|found| found.status.success())
 }
 
-/// Runs one command, with the programs that its kind needs beside it.
+/// Runs one command, together with the programs that its kind requires.
 fn check(workshop: &Workshop, command: &str) -> Result<(), String> {
     let filled = fill_in(command);
     let begins = |words: &str| filled.starts_with(words);
     let has_words = |words: &str| filled.contains(words);
     if let Some(server) = filled.strip_suffix(" &") {
-        // A command that is left running for the next ones.
+        // A command that keeps running for the next ones.
         return match server.contains("serve") {
             true => workshop.start(server, "listening")?.end(),
             false => {
@@ -437,7 +439,7 @@ fn check(workshop: &Workshop, command: &str) -> Result<(), String> {
     workshop.run(&filled)
 }
 
-/// Why a command can't be run on this machine, if it can't.
+/// Why a command can't be run on this machine; `None` if it can.
 fn missing(command: &str) -> Option<&'static str> {
     if command.starts_with("fairway emulate --topology") && !has_namespaces() {
         return Some("there are no namespaces, no `ip`, or no /dev/net/tun here");
@@ -457,7 +459,7 @@ fn is_simulated(command: &str) -> bool {
     command.starts_with("fairway sim ") || command.starts_with("fairway nic ")
 }
 
-/// Runs those of all commands that `wanted` is true for.
+/// Runs those commands for which `wanted` is true.
 fn run_all(wanted: impl Fn(&str) -> bool) {
     let workshop = Workshop::new();
     let mut failures = Vec::new();
@@ -504,7 +506,7 @@ fn exceptions_are_of_commands_that_are_printed() {
         assert!(all.contains_key(*command), "no text prints '{command}' any more");
         assert!(reason.len() > 10, "{command}: say why");
     }
-    // The texts are read: a few that are known to be there.
+    // Some commands that are known to be in the texts, to check that the texts are read.
     for command in [
         "fairway perf write --size 64K --duration 5s",
         "fairway serve --dir DIR",

@@ -1,5 +1,5 @@
-//! `fairway emulate --topology`: live programs across a network of several switches. Wants root,
-//! `ip` and TUN; without them it says so and passes.
+//! `fairway emulate --topology`: live programs across a network of several switches. Requires root,
+//! `ip` and TUN; without them the tests print that and pass.
 
 mod common;
 
@@ -13,7 +13,7 @@ const FAIRWAY: &str = env!("CARGO_BIN_EXE_fairway");
 const LEAF_SPINE: &str = "topology leaf-spine\nnodes 4\nhosts-per-leaf 2\nlink 1G\nlatency 20us\n\
                           queue 256K\necn threshold:64K\n";
 
-/// Can namespaces and interfaces be made here?
+/// Whether namespaces and interfaces can be created here.
 fn is_possible() -> bool {
     let name = format!("fwtry{}", std::process::id());
     let ip = |arguments: &[&str]| {
@@ -29,7 +29,7 @@ fn is_possible() -> bool {
     possible
 }
 
-/// Runs a script with hosts around it: FW is the tool, NS the prefix.
+/// Runs a script in an emulated network: FW is the tool, NS the prefix.
 fn run(name: &str, settings: &[&str], script: &str) -> (Value, String) {
     let scratch = Scratch::new();
     let file = scratch.path("network.txt");
@@ -100,7 +100,7 @@ fn bytes_arrive_though_packets_are_lost_and_a_link_fails() {
     assert!(number(&report, "lost") > 0, "{report}");
 }
 
-/// Starts a server at host 3, and waits for its first line: then it listens.
+/// Starts a server on host 3, and waits for its first line, which it prints when it listens.
 const SERVE: &str = "serve() {
         pipe=$(mktemp -u); mkfifo $pipe
         ip netns exec $NS-3 $FW perf --server --bind 10.83.0.4 \"$@\" >$pipe & server=$!
@@ -108,7 +108,7 @@ const SERVE: &str = "serve() {
     }
     ";
 
-/// Ten clients, one after the other, each with ports of its own.
+/// Ten clients, one after the other, each with different ports.
 const CONNECTIONS: &str =
     "ip netns exec $NS-3 $FW perf --server --bind 10.83.0.4 >/dev/null & server=$!
     for wait in 1 2 3 4 5 6 7 8 9 10; do
@@ -121,8 +121,8 @@ const CONNECTIONS: &str =
     done
     kill $server";
 
-/// Leaf 4 does not know that spine 6 has lost its link to the other leaf, so that half of all pairs
-/// of ports are cut off.
+/// Leaf 4 is not informed that spine 6 has lost its link to the other leaf, so that half of all
+/// pairs of ports are cut off.
 #[test]
 fn connections_are_set_up_though_a_spine_has_lost_a_link() {
     if !is_possible() {
@@ -132,13 +132,13 @@ fn connections_are_set_up_though_a_spine_has_lost_a_link() {
     assert_eq!(rows(&text).len(), 10, "{text}");
 }
 
-/// What `fairway perf` has printed.
+/// Output of `fairway perf`.
 fn rows(text: &str) -> Vec<Value> {
     let row = |line: &str| serde_json::from_str::<Value>(line).ok().filter(|v| !v["op"].is_null());
     text.lines().filter_map(row).collect()
 }
 
-/// A client and a server for each control law.
+/// Runs a client and a server for each of three congestion controllers.
 const LAWS: &str = "for policy in cc=swift cc=cubic cc=eqds:line=100Mbps; do
         serve --policy $policy
         ip netns exec $NS-0 $FW perf write --size 32K --iters 300 --depth 32 --json --pin none \
@@ -147,7 +147,7 @@ const LAWS: &str = "for policy in cc=swift cc=cubic cc=eqds:line=100Mbps; do
     done";
 
 /// Cells of the matrix that `xtask bench --part networks` measures. Rates depend on how busy this
-/// machine is; that the bytes are right, and that few packets are sent for nothing, does not.
+/// machine is, but the correctness of the bytes and the small number of needless packets do not.
 #[test]
 fn control_laws_send_little_for_nothing_over_slow_links() {
     if !is_possible() {
@@ -160,7 +160,7 @@ fn control_laws_send_little_for_nothing_over_slow_links() {
         let rows = rows(&text);
         assert_eq!(rows.len(), 3, "{text}");
         for row in rows {
-            // Every slot at the end, and others meanwhile.
+            // Every slot is compared at the end, and others during the run.
             assert!(number(&row, "verified") >= 32 * 32 * 1024, "{row}");
             let (sent, nothing) = (number(&row, "packets_sent"), number(&row, "packets_duplicate"));
             assert!(nothing * 20 <= sent, "{name}: {nothing} of {sent} packets for nothing: {row}");

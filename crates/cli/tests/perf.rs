@@ -26,7 +26,7 @@ const FIELDS: &[&str] = &[
     "gates_passed",
 ];
 
-/// All operations, each with sizes that it can have.
+/// All operations, each with sizes that it supports.
 const OPERATIONS: &[(&str, &[u64])] = &[
     ("write", &[2, 64, 20_000]),
     ("write-imm", &[2, 64, 20_000]),
@@ -55,7 +55,7 @@ fn check(row: &Value, op: &str, size: u64, iterations: u64) {
     assert_eq!(row["iterations"].as_u64(), Some(iterations), "{row}");
     assert!(row["gbps"].as_f64() > Some(0.0) && row["mops"].as_f64() > Some(0.0), "{row}");
     assert!(row["packets_sent"].as_u64() >= Some(iterations * size.div_ceil(32_768)), "{row}");
-    // Every slot is compared at least.
+    // Every slot is compared at least once.
     assert!(row["verified"].as_u64() >= Some(size), "{row}");
 }
 
@@ -241,7 +241,7 @@ fn paths_over_blocked_ports_are_named_on_both_sides() {
     let server = Running::start(&["perf", "--server", "--bind", "127.0.0.1:0"]);
     let address = server.address();
     let (_, number) = address.rsplit_once(':').expect("a port");
-    // A relay that lets the first of the server's four ports through, and no other.
+    // A relay that forwards the first of the server's four ports, and no other.
     let relay = Running::start(&["emulate", "--listen", "127.0.0.4", "--to", &address]);
     let target = format!("127.0.0.4:{number}");
     assert_eq!(relay.address(), target);

@@ -132,7 +132,7 @@ fn events_of_a_run_are_written_to_files() {
     std::fs::remove_dir_all(&directory).expect("removed");
 }
 
-/// The configuration that a run prints is a scenario file that makes the same run.
+/// The configuration that a run prints is a scenario file that reproduces the run.
 #[test]
 fn a_run_prints_settings_that_repeat_it() {
     let scratch = Scratch::new();
@@ -202,7 +202,7 @@ fn a_capture_without_packets_is_reported() {
         let tap = format!("--pcap={link}:{}", scratch.text("out.pcap"));
         fairway(&["sim", "incast", "--nodes=8", "--senders=1", "--bytes=4K", &tap])
     };
-    // Host 0 acknowledges. Of the others only one, which the seed draws, sends.
+    // Host 0 acknowledges. Of the others only one sends, which the seed determines.
     assert!(!run("0-8").ok().err.contains("no packet"));
     let silent = ["6-11", "7-11"].map(|link| run(link).ok().err);
     assert!(silent.iter().any(|text| text.contains("no packet went from node")), "{silent:?}");

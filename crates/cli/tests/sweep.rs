@@ -1,4 +1,4 @@
-//! The Python package's sweeps, with the tool as it was just built.
+//! The sweeps of the Python package, with the tool as it was just built.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ fn python_sweeps() {
     let python = |arguments: &[&str]| {
         let mut command = Command::new("python3");
         command.args(arguments).current_dir(&package).stdin(Stdio::null());
-        // Nothing is left behind in the sources.
+        // No files are left in the sources.
         command.env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONPATH", &package);
         command.env("FAIRWAY", env!("CARGO_BIN_EXE_fairway"));
         command.output()

@@ -1,4 +1,4 @@
-//! `fairway top`, and metrics, of a program that runs.
+//! `fairway top`, and metrics, of a running program.
 
 mod common;
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use common::{DEADLINE, Running, fairway};
 use serde_json::Value;
 
-/// A free port, most likely.
+/// A port that is very probably free.
 fn port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("its number").port()
@@ -23,7 +23,7 @@ fn perf(more: &[&str]) -> Running {
     Running::start(&arguments)
 }
 
-/// What `top --json` says of a process once it sends on two flows.
+/// The output of `top --json` about a process, once it sends on two flows.
 fn watched(pid: u32) -> Value {
     let (pid, begun) = (pid.to_string(), Instant::now());
     loop {
@@ -33,7 +33,7 @@ fn watched(pid: u32) -> Value {
             ended.out.lines().next().and_then(|l| serde_json::from_str(l).ok());
         let process = value.map(|value| value["processes"][0].clone()).unwrap_or_default();
         let flows = process["flows"].as_array().cloned().unwrap_or_default();
-        // Its scheduler hears of every 64 KiB, so there are events in each interval.
+        // Its scheduler runs for every 64 KiB, so there are events in each interval.
         let sends = |flow: &&Value| {
             flow["gbps"].as_f64() > Some(0.01) && flow["events_per_s"].as_f64() > Some(0.0)
         };
@@ -72,7 +72,7 @@ fn program_with_statistics_is_shown_with_its_flows() {
         .collect();
     assert!(process["handled_per_s"].as_f64() > Some(0.0), "{process}");
     assert!(tenants.contains(&1) && tenants.contains(&2), "{process}");
-    // For people, where there is no terminal.
+    // Text output without a terminal.
     let pid = pid.to_string();
     // On a busy machine the program may send nothing for a while.
     let begun = Instant::now();
@@ -107,7 +107,7 @@ fn host_pressure_is_shown_by_both_sides() {
     let is_share = |name: &str| host[name]["percent"].as_u64().is_some_and(|share| share <= 100);
     assert!(is_share("receive_queue") && is_share("transmit_queue"), "{host}");
     assert!(host["peers_slowed"].is_boolean() && host.get("cpu").is_none(), "{host}");
-    // The target's process was told, too.
+    // The option was passed to the target's process, too.
     let all = fairway(&["top", "--json", "--count=1", "--interval=100ms"]).ok().out;
     let value: Value = serde_json::from_str(all.lines().next().expect("a line")).expect("JSON");
     let watching = |process: &&Value| process["host"]["receive_queue"]["threshold"] == 40;
@@ -142,7 +142,7 @@ fn program_without_statistics_is_reported_with_the_remedy() {
     fairway(&["top", "--count=1", &pid]).fails(1, &[&pid, "--stats", "FAIRWAY_STATS=1"]);
 }
 
-/// The whole answer to a request.
+/// The whole response to a request.
 fn http(port: u16, request: &str) -> String {
     let begun = Instant::now();
     let mut stream = loop {
@@ -158,12 +158,12 @@ fn http(port: u16, request: &str) -> String {
     answer
 }
 
-/// What comes after the head.
+/// The body of the response.
 fn body(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").expect("a head and a body").1
 }
 
-/// The metrics by name and labels, after checking the format; and the types by name.
+/// The metrics by name and labels, after a check of the format; and the types by name.
 fn metrics(text: &str) -> (BTreeMap<String, f64>, BTreeMap<String, String>) {
     let (mut values, mut types) = (BTreeMap::new(), BTreeMap::new());
     for line in text.lines() {

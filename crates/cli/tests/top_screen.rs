@@ -1,5 +1,5 @@
-//! The screen of `fairway top`, as a terminal shows it: a pseudo-terminal, whose other end is read
-//! by a terminal emulator.
+//! The screen of `fairway top` on a pseudo-terminal, whose other end is read by a terminal
+//! emulator.
 
 mod common;
 
@@ -14,21 +14,21 @@ use std::time::{Duration, Instant};
 
 use common::{DEADLINE, Running};
 
-/// How long a screen may take: what is shown first comes an interval after `top` began, and the
-/// longest is 45 s.
+/// Longest wait for a screen: the first appears an interval after `top` began, and the longest
+/// interval is 45 s.
 const TIMEOUT: Duration = DEADLINE.saturating_mul(3);
 
-/// What is on the screen before `top` begins.
+/// Text on the screen before `top` begins.
 const BEFORE: &str = "what was here before";
 
-/// And what comes after it has ended.
+/// Text on the screen after `top` has ended.
 const AFTER: &str = "what comes after it";
 
-/// A terminal, what it shows, and the `top` that runs in it.
+/// A pseudo-terminal, the emulated screen, and the `top` that runs in it.
 struct Terminal {
-    /// Our end.
+    /// The test's end.
     master: File,
-    /// The other one, which stays open so that its settings can be looked at.
+    /// The program's end, which stays open so that its settings can be read.
     slave: OwnedFd,
     emulator: Arc<Mutex<vt100::Parser>>,
     settings: libc::termios,
@@ -56,7 +56,7 @@ impl Terminal {
         command.arg("top").args(arguments).stdin(end()).stdout(end()).stderr(end());
         // SAFETY: two system calls, of which a process that has just begun may make any.
         unsafe {
-            // The terminal's own keys, such as that for SIGINT, are for a session that has it.
+            // The terminal sends signals, such as SIGINT, only to the session that controls it.
             command.pre_exec(|| {
                 libc::setsid();
                 libc::ioctl(libc::STDIN_FILENO, libc::TIOCSCTTY, 0);
@@ -72,7 +72,7 @@ impl Terminal {
     }
 
     fn resize(&self, rows: u16, columns: u16) {
-        // The emulator first: what is drawn for the new size is to find it.
+        // The emulator is resized first, because `top` draws for the new size at once.
         self.emulator.lock().expect("no panic").screen_mut().set_size(some(rows), some(columns));
         let size = size_of(rows, columns);
         // SAFETY: the kernel reads one size.
@@ -80,7 +80,7 @@ impl Terminal {
         assert_eq!(done, 0);
     }
 
-    /// The lines that are shown, once they are as wanted.
+    /// Waits until the shown lines satisfy `wanted`, and returns them.
     fn shows(&self, what: &str, wanted: impl Fn(&[String]) -> bool) -> Vec<String> {
         let begun = Instant::now();
         loop {
@@ -100,8 +100,8 @@ impl Terminal {
         emulator.screen().rows(0, columns.get()).collect()
     }
 
-    /// Waits until `top` has ended; its exit status. The terminal is to be as it was, but for what
-    /// `top` has to say, which is returned.
+    /// Waits until `top` has ended, and returns its exit status and its messages. The terminal must
+    /// be as before, except for those messages.
     fn ended(mut self) -> (Option<i32>, String) {
         let begun = Instant::now();
         let status = loop {
@@ -111,7 +111,7 @@ impl Terminal {
             assert!(begun.elapsed() < DEADLINE, "it does not end");
             std::thread::sleep(Duration::from_millis(10));
         };
-        // What the shell writes must appear behind what the tool has written.
+        // The shell's output must appear behind that of the tool.
         let mut shell = File::from(self.slave.try_clone().expect("another descriptor"));
         writeln!(shell, "{AFTER}").expect("a line");
         let is_last = |line: &String| line.starts_with(AFTER);
@@ -126,7 +126,7 @@ impl Terminal {
         (status.code(), said.map(String::as_str).collect::<Vec<_>>().join("\n"))
     }
 
-    /// Is it drawn on the other screen, with keys that count at once?
+    /// Whether the alternate screen is shown, with unbuffered keys.
     fn is_taken(&self) -> bool {
         let keys = settings_of(&self.slave).c_lflag & (libc::ICANON | libc::ECHO) == 0;
         let emulator = self.emulator.lock().expect("no panic");
@@ -157,7 +157,7 @@ fn open(rows: u16, columns: u16) -> (File, OwnedFd) {
         let (name, settings) = (std::ptr::null_mut(), std::ptr::null());
         let done = libc::openpty(&mut master, &mut slave, name, settings, &size);
         assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
-        // What is started here has no use for our end.
+        // Child processes must not inherit the test's end.
         libc::fcntl(master, libc::F_SETFD, libc::FD_CLOEXEC);
         libc::fcntl(slave, libc::F_SETFD, libc::FD_CLOEXEC);
         (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave))
@@ -178,7 +178,7 @@ fn same(one: &libc::termios, other: &libc::termios) -> bool {
     flags(one) == flags(other) && one.c_cc == other.c_cc
 }
 
-/// Two flows that send, of two tenants.
+/// Two sending flows of two tenants.
 fn perf() -> Running {
     Running::start(&[
         "perf",
@@ -193,24 +193,24 @@ fn perf() -> Running {
     ])
 }
 
-/// The rows of flows or tenants: what is below the names of the columns.
+/// The rows of flows or tenants below the heading.
 fn rows(lines: &[String]) -> Vec<&str> {
     let below = lines.iter().skip_while(|line| !line.contains("dequeue")).skip(1);
     below.map(String::as_str).take_while(|line| !line.is_empty()).collect()
 }
 
-/// The number that stands in a row below the name of a column, if one does.
+/// The number in a row below the name of a column, if there is one.
 fn below(lines: &[String], name: &str, row: &str) -> Option<f64> {
     let head = lines.iter().find(|line| line.contains("dequeue"))?;
     let end = head.find(name)? + name.len();
     row.get(..end)?.split_whitespace().last()?.parse().ok()
 }
 
-/// Runs `top` on a program that sends until it shows two flows that do.
+/// Runs `top` on a sending program until it shows two flows that send.
 fn shown(rows_columns: (u16, u16), interval: &str) -> (Running, Terminal, Vec<String>) {
     let running = perf();
     let pid = running.child.id().to_string();
-    // It tells of itself only when it has begun.
+    // The program reports statistics only after it has begun.
     let begun = Instant::now();
     while common::fairway(&["top", "--json", "--count=1", "--interval=10ms", &pid]).code != 0 {
         assert!(begun.elapsed() < DEADLINE, "it never tells");
@@ -264,7 +264,7 @@ fn names_rates_and_columns_are_where_they_belong() {
     tenants.sort_unstable();
     tenants.dedup();
     assert_eq!(tenants, [1, 2], "{lines:?}");
-    // The largest rate first.
+    // The largest rate comes first.
     let rates: Vec<f64> =
         rows(&lines).iter().filter_map(|row| below(&lines, "Gb/s", row)).collect();
     assert!(rates.is_sorted_by(|one, next| one >= next), "{rates:?}");
@@ -272,8 +272,8 @@ fn names_rates_and_columns_are_where_they_belong() {
     assert_eq!(terminal.ended(), (Some(0), String::new()));
 }
 
-/// Keys and sizes while one interval lasts: what is due to them, and not to the next interval.
-/// `None` if the machine was so slow that the interval ended.
+/// Checks the effects of keys and sizes within one interval, so that the next interval can't be
+/// their cause. `None` if the machine was so slow that the interval ended.
 fn pressed(seconds: u64) -> Option<()> {
     let (_running, terminal, lines) = shown((24, 132), &format!("{seconds}s"));
     let begun = Instant::now();
@@ -282,7 +282,7 @@ fn pressed(seconds: u64) -> Option<()> {
     terminal.shows("another order", |lines| lines[1].ends_with("sorted by round trip"));
     terminal.press("t");
     let tenants = terminal.shows("tenants", |lines| lines[2].contains("tenant   flows"));
-    // Keys without a meaning have none.
+    // Other keys have no effect.
     terminal.press("x\x1b[A");
     terminal.press("t");
     let flows = terminal.shows("flows", |lines| lines[2].contains("flow tenant weight"));
@@ -298,7 +298,7 @@ fn pressed(seconds: u64) -> Option<()> {
     assert_eq!(terminal.ended(), (Some(0), String::new()));
     in_time.then(|| {
         assert_eq!(rows(&tenants).len(), 2, "{tenants:?}");
-        // What has no room is cut off, and nothing goes on in the next line.
+        // Text that does not fit is cut off, and does not continue in the next line.
         for (small, whole) in small.iter().zip(&flows) {
             let cut: String = whole.chars().take(40).collect();
             assert_eq!(small.trim_end(), cut.trim_end(), "{small:?}");
@@ -324,7 +324,7 @@ fn the_terminal_is_given_back_when_the_program_goes_away() {
 #[test]
 fn terminal_is_restored_after_an_interrupt() {
     let (_running, terminal, _) = shown((24, 100), "2s");
-    // The terminal makes SIGINT of it.
+    // The terminal converts this key to SIGINT.
     terminal.press("\x03");
     assert_eq!(terminal.ended(), (Some(0), String::new()));
 }

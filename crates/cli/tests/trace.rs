@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use common::{Running, fairway};
 use serde_json::Value;
 
-/// A file that goes when the test ends.
+/// A file that is removed when the test ends.
 struct Trace(PathBuf);
 
 impl Trace {
@@ -65,7 +65,7 @@ fn a_live_trace_agrees_with_what_was_measured() {
     let row: Value = serde_json::from_str(&fairway(&arguments).ok().out).expect("JSON");
     let lines = trace.lines();
     assert_eq!(lines[lines.len() - 1]["dropped"], 0);
-    // 400 WRITEs of 16 packets or more, and what the two sides say to each other.
+    // 400 WRITEs of 16 packets or more, and the messages between the two sides.
     let (packets, bytes) = (sum(&lines, "transmit", "packets"), sum(&lines, "transmit", "bytes"));
     let warmed_up = row["iterations"].as_u64().expect("a number");
     assert!(packets >= 16 * warmed_up && bytes >= 65_536 * warmed_up, "{packets} {bytes}");
@@ -95,8 +95,8 @@ fn a_trace_of_flows_has_their_dequeue_rates() {
     ];
     fairway(&arguments).ok();
     let events: Vec<Value> = serde_json::from_str(&trace.text()).expect("an array");
-    // By counter: was its share ever a half, or a third while messages were exchanged? It is more
-    // at times, because a flow that has nothing to send leaves its share to the others.
+    // By counter: whether its share was ever a half, or a third while messages were exchanged. It
+    // is more at times, because a flow that has nothing to send leaves its share to the others.
     let mut shared: BTreeMap<&str, bool> = BTreeMap::new();
     for event in &events {
         assert!(event["ph"].is_string() && event["ts"].is_number(), "{event}");

@@ -36,7 +36,7 @@ fn every_command_has_help_with_an_example() {
     }
 }
 
-/// Arguments that are wrong, and words that the error has to have.
+/// Wrong arguments, and words that the error must contain.
 const WRONG_USAGE: &[(&[&str], &[&str])] = &[
     (&["perf"], &["<OPERATION>"]),
     (&["perf", "fetch"], &["fetch", "write-imm"]),
@@ -141,7 +141,7 @@ fn state_is_counted_from_the_live_types() {
         let record = record.unwrap_or_else(|| panic!("no {name}"));
         (record["bytes"].as_u64().expect("bytes"), record["count"].as_u64().expect("count"))
     };
-    // The design's sizes.
+    // The sizes given in the design.
     assert_eq!(record(&large, "Jetty"), (20, 1024));
     assert_eq!(record(&large, "TP channel, hot"), (56, 1024));
     assert_eq!(record(&large, "segment").0, 32);
@@ -153,7 +153,7 @@ fn state_is_counted_from_the_live_types() {
     for value in [&small, &large] {
         assert_eq!(value["total_bytes"].as_u64(), Some(sum(value)));
     }
-    // It grows as the sum of Jetties and hosts, not as their product.
+    // The size grows as the sum of Jetties and hosts, not as their product.
     let owned = |value: &Value| value["owned_bytes"].as_u64().expect("bytes");
     assert_eq!(owned(&large), 1024 * owned(&small));
     assert_eq!(large["model_queue_pairs_total"].as_u64(), Some(512 * 1024 * 1024));
@@ -173,7 +173,7 @@ fn state_is_counted_from_the_live_types() {
         assert_eq!(each(field), record(&large, name).0, "{field}");
     }
     assert!(each("mailbox_share_bytes") > each("mailbox_bytes") + each("buffer_bytes"));
-    // Every buffer is counted, and still it is less than contexts alone would be.
+    // Every buffer is counted, and the total is still less than contexts alone would be.
     assert_eq!(record(&large, "staging memory of a held packet"), (4096, 256));
     assert_eq!(record(&large, "socket buffer, asked for"), (4 << 20, 8));
     assert!(large["model_queue_pairs_ratio"].as_f64() > Some(1.0));
@@ -200,7 +200,7 @@ fn devices_are_listed() {
 fn a_policy_that_cannot_take_its_place_leaves_nothing_behind() {
     let folder = std::env::temp_dir().join(format!("fairway-put-{}", std::process::id()));
     let taken = folder.join("taken.wasm");
-    // A folder's place no file can take.
+    // No file can be created in the place of a folder.
     std::fs::create_dir_all(taken.join("full")).expect("a folder");
     let new = format!("{}/../../examples/policies/c/aimd.wasm", env!("CARGO_MANIFEST_DIR"));
     fairway(&["policy", "put", &new, &taken.display().to_string()]).fails(1, &["taken.wasm"]);

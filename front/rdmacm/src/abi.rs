@@ -28,10 +28,10 @@ pub(crate) const RDMA_PS_IPOIB: c_int = 0x0002;
 pub(crate) const RDMA_PS_TCP: c_int = 0x0106;
 pub(crate) const RDMA_PS_UDP: c_int = 0x0111;
 
-/// The Q_Key of queue pairs that take datagrams, unless a program chooses another.
+/// Default Q_Key of queue pairs that receive datagrams.
 pub(crate) const RDMA_UDP_QKEY: u32 = 0x0123_4567;
 
-/// As much as there is.
+/// Requests the device's maximum.
 pub(crate) const RDMA_MAX_RESP_RES: u8 = 0xff;
 pub(crate) const RDMA_MAX_INIT_DEPTH: u8 = 0xff;
 
@@ -69,7 +69,7 @@ pub(crate) struct rdma_addr {
 
 #[repr(C)]
 pub(crate) struct rdma_route {
-    /// Read by the program at any time.
+    /// The program may read this field at any time.
     pub(crate) addr: UnsafeCell<rdma_addr>,
     pub(crate) path_rec: Field<*mut ibv_sa_path_rec>,
     pub(crate) num_paths: Field<c_int>,

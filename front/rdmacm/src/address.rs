@@ -1,4 +1,4 @@
-//! Socket addresses between C and Rust.
+//! Conversion of socket addresses between C and Rust.
 
 use std::marker::PhantomData;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -9,14 +9,14 @@ use libc::{sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage};
 use fairway_verbs::abi::zeroed;
 use fairway_verbs::guard::{Errno, Result};
 
-/// A socket address that a program passes. It is as long as its family says, and the program does
+/// A socket address that a program passes. Its length depends on its family, and the program does
 /// not change it before the call returns.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(super) struct Address<'a>(NonNull<sockaddr>, PhantomData<&'a sockaddr>);
 
 impl Address<'_> {
-    /// Trusts a pointer that was not passed but found in a struct. `None` if it is null.
+    /// Accepts a pointer that was found in a struct instead of passed. `None` if it is null.
     ///
     /// # Safety
     ///
@@ -26,7 +26,7 @@ impl Address<'_> {
     }
 }
 
-/// An address of IPv4 or IPv6; others, that of InfiniBand (AF_IB) among them, are refused.
+/// Reads an IPv4 or IPv6 address. Other families are refused, including InfiniBand's (AF_IB).
 pub(super) fn read(address: Option<Address<'_>>) -> Result<SocketAddr> {
     let address = address.ok_or(Errno(libc::EINVAL))?.0;
     // SAFETY: each branch reads the type that belongs to the family.
@@ -48,7 +48,7 @@ pub(super) fn read(address: Option<Address<'_>>) -> Result<SocketAddr> {
     }
 }
 
-/// The same for a program.
+/// Converts an address to the form that programs read.
 pub(super) fn write(address: SocketAddr) -> sockaddr_storage {
     let mut storage: sockaddr_storage = zeroed();
     // SAFETY: each branch writes a type that fits into the storage.
@@ -73,7 +73,7 @@ pub(super) fn write(address: SocketAddr) -> sockaddr_storage {
     storage
 }
 
-/// The wildcard address of a family.
+/// The wildcard address of the same family.
 pub(super) fn any(like: IpAddr) -> IpAddr {
     match like {
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -81,7 +81,7 @@ pub(super) fn any(like: IpAddr) -> IpAddr {
     }
 }
 
-/// An IPv4 address that is written as one of IPv6 is one of IPv4.
+/// Converts an IPv4-mapped IPv6 address to IPv4.
 pub(super) fn plain(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(address, IpAddr::V4),

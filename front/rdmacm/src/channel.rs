@@ -1,4 +1,4 @@
-//! Event channels: what happened, told to programs.
+//! Event channels, which deliver connection events to programs.
 
 use std::collections::BTreeMap;
 use std::ffi::c_char;
@@ -19,14 +19,14 @@ use fairway_verbs::guard::{
 };
 use fairway_verbs::pointer::{Handle, Last, Out, Ptr};
 
-/// A channel as programs hold it.
+/// Object behind an `rdma_event_channel` that a program holds.
 #[repr(C)]
 pub(crate) struct Channel {
     base: rdma_event_channel,
     queue: Queue,
 }
 
-/// An event as programs hold it.
+/// Object behind an `rdma_cm_event` that a program holds.
 #[repr(C)]
 pub(crate) struct Event {
     pub(super) base: rdma_cm_event,
@@ -34,33 +34,33 @@ pub(crate) struct Event {
     private: [u8; PRIVATE_MAX],
 }
 
-// SAFETY: `make` makes all of them, at the start of a `Channel` from a box.
+// SAFETY: `make` makes every `rdma_event_channel`, as the first field of a boxed `Channel`.
 unsafe impl Handle for rdma_event_channel {
     type Object = Channel;
 }
 
-// SAFETY: `next` makes all of them, at the start of an `Event` from a box.
+// SAFETY: `next` makes every `rdma_cm_event`, as the first field of a boxed `Event`.
 unsafe impl Handle for rdma_cm_event {
     type Object = Event;
 }
 
-/// What has become of a channel.
+/// State of a channel.
 enum State {
     Live(Queue),
-    /// By this thread.
+    /// Destroyed by this thread.
     Destroyed(ThreadId),
 }
 
-/// All channels, by their addresses; a destroyed one until its address is used again. A program may
-/// ask for the next event of a channel that another of its threads has just destroyed: `rping` does
-/// while it ends.
+/// All channels, by address; a destroyed one stays until its address is reused. A program may
+/// request the next event of a channel that another of its threads has just destroyed: `rping` does
+/// so while it ends.
 static CHANNELS: RwLock<BTreeMap<usize, State>> = RwLock::new(BTreeMap::new());
 
 fn set_state(channel: usize, state: State) {
     CHANNELS.write().unwrap_or_else(PoisonError::into_inner).insert(channel, state);
 }
 
-/// A new channel, and where its events wait.
+/// Creates a channel, and returns it with the queue of its events.
 pub(super) fn make() -> Result<(*mut rdma_event_channel, Queue)> {
     let queue = Queue(Arc::new(EventQueue::new()?));
     let base = rdma_event_channel { fd: queue.0.descriptor() };
@@ -69,7 +69,8 @@ pub(super) fn make() -> Result<(*mut rdma_event_channel, Queue)> {
     Ok((channel, queue))
 }
 
-/// The channel that a program passes, and where its events wait; a new one if it passes none.
+/// Returns the channel that a program passes, and the queue of its events; creates a channel if
+/// none is passed.
 pub(super) fn given_or_new(
     channel: Option<Ptr<'_, rdma_event_channel>>,
 ) -> Result<(*mut rdma_event_channel, Queue)> {
@@ -79,9 +80,9 @@ pub(super) fn given_or_new(
     }
 }
 
-/// The queue that a call for the next event sleeps on. If another thread has destroyed the channel,
-/// that is a queue without events, because the program can't know that the call did not begin to
-/// sleep before; a thread that itself has destroyed the channel gets `EBADF`.
+/// The queue on which a call for the next event sleeps. If another thread has destroyed the
+/// channel, the queue has no events, because the program can't know whether the call began to sleep
+/// before; a thread that has destroyed the channel itself gets `EBADF`.
 fn queue_to_sleep_on(channel: *mut rdma_event_channel) -> Result<Arc<EventQueue<Note>>> {
     if channel.is_null() {
         return Err(EINVAL);
@@ -108,7 +109,8 @@ pub(super) extern "C" fn rdma_destroy_event_channel(channel: Option<Last<'_, rdm
     }
 }
 
-/// Another thread may have destroyed the channel, so it is no more than an address here.
+/// Returns the next event of a channel. Another thread may have destroyed the channel, so it is
+/// used only as an address.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn rdma_get_cm_event(
     channel: *mut rdma_event_channel,
@@ -129,7 +131,7 @@ extern "C-unwind" fn rdma_get_cm_event(
     take_or_sleep(queue, |queue| number(|| take(queue)))
 }
 
-/// The next event, if there is one, after what has to happen before the program gets it.
+/// The next event, if there is one, after the connection manager has processed it for the program.
 fn next(queue: &EventQueue<Note>) -> Result<Option<Box<Event>>> {
     let Some(mut note) = queue.next(|note| note.owner().unacked.deliver()) else {
         return Ok(None);
@@ -161,7 +163,7 @@ fn next(queue: &EventQueue<Note>) -> Result<Option<Box<Event>>> {
     Ok(Some(event))
 }
 
-/// The next event of the channel of an id. Sleeps until there is one.
+/// The next event of an id's channel. Sleeps until there is one.
 fn awaited(this: &Id) -> Result<Box<Event>> {
     let queue = lock(&this.core.inner).queue.clone();
     loop {
@@ -190,7 +192,8 @@ fn param(note: &Note, private_data: *const c_void) -> rdma_param {
     }
 }
 
-/// The new id of a request to an id whose calls wait gets a queue of its own, too.
+/// Gives the new id of a connection request an event queue of its own, if the listening id is
+/// synchronous.
 fn adopt(note: &Note) -> Result<()> {
     let waits = note.listener.as_ref().is_some_and(|core| lock(&core.inner).is_synchronous);
     if waits
@@ -216,7 +219,7 @@ pub(super) fn acknowledge(event: Box<Event>) {
     owner.unacked.acknowledge(1);
 }
 
-/// Gives back the event that an id keeps whose calls wait.
+/// Acknowledges the event that a synchronous id keeps.
 pub(super) fn release_held(this: &Id) {
     // SAFETY: a program does not acknowledge the event that an id keeps, and no other call has
     // taken it from the id.
@@ -227,7 +230,7 @@ pub(super) fn release_held(this: &Id) {
     }
 }
 
-/// Waits for the outcome of what a call began, if the id's calls wait.
+/// Waits for the outcome of an operation, if the id is synchronous.
 pub(super) fn complete(this: &Id) -> Result<()> {
     if !lock(&this.core.inner).is_synchronous {
         return Ok(());
@@ -244,7 +247,7 @@ pub(super) fn complete(this: &Id) -> Result<()> {
     }
 }
 
-/// A listening id's next event, which it keeps.
+/// The next event of a listening id, which the id keeps.
 pub(super) fn next_held(this: &Id) -> Result<Box<Event>> {
     release_held(this);
     awaited(this)

@@ -1,4 +1,4 @@
-//! The clock of the state machines, and numbers that no peer can foresee.
+//! The clock of the state machines, and unpredictable numbers.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -7,12 +7,12 @@ use std::time;
 
 use fairway_wire::{Duration, Instant};
 
-/// A number that no peer can foresee.
+/// A number that no peer can predict.
 pub(super) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// The time, as the state machine counts it.
+/// The current time in the state machine's units.
 pub(super) fn now() -> Instant {
     static START: OnceLock<time::Instant> = std::sync::OnceLock::new();
     let passed = START.get_or_init(time::Instant::now).elapsed();

@@ -1,5 +1,5 @@
-//! A device's connection manager at work: its datagrams, its timers, and the
-//! ids that receive its events.
+//! Runs the connection manager of a device: its datagrams, its timers, and the ids that receive its
+//! events.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -30,29 +30,29 @@ mod events;
 pub(super) use events::awaited;
 pub(super) use events::{address_of, mtu_code};
 
-/// Requests that may wait for an answer if a program does not say how many (Linux's default).
+/// Largest number of unanswered requests if a program does not set it (Linux's default).
 const BACKLOG: u32 = 1024;
 
-/// One for each device that the connection manager is used with, for as long as the process lives.
+/// Connection manager of one device, which lives until the process ends.
 pub(super) struct CmDevice {
     me: Weak<CmDevice>,
     pub(super) device: &'static DeviceHandle,
     pub(super) provider: Arc<dyn Provider>,
-    /// The address of the `ibv_context` that all ids of the device share.
+    /// Address of the `ibv_context` that all ids of the device share.
     context: usize,
-    /// The address of the `ibv_pd` that ids have by default; 0 before it is needed.
+    /// Address of the ids' default `ibv_pd`; 0 before it is first needed.
     domain: Mutex<usize>,
     state: Mutex<State>,
-    /// There is an earlier deadline.
+    /// Notified when an earlier deadline has been set.
     wake: Condvar,
 }
 
-/// What is behind the lock.
+/// State behind the lock.
 pub(super) struct State {
     pub(super) manager: Manager,
     pub(super) cores: HashMap<ConnectionId, Arc<Core>>,
     services: HashMap<u64, Listening>,
-    /// A thread sleeps until the next deadline, and which that is.
+    /// The deadline until which the timer thread sleeps; `None` if it does not run.
     timer: Option<Instant>,
 }
 
@@ -64,18 +64,18 @@ struct Listening {
 
 static CM_DEVICES: Mutex<Vec<(u32, Arc<CmDevice>)>> = Mutex::new(Vec::new());
 
-/// A service that this process has claimed from the others.
+/// A service that this process has claimed, so that no other process listens for it.
 struct Claim {
     service: u64,
-    /// How often it is listened for.
+    /// Number of listeners for the service.
     users: usize,
-    /// Held, so that it stays claimed.
+    /// Keeps the claim until it is dropped.
     _held: Box<dyn ServiceClaim>,
 }
 
 static CLAIMS: Mutex<Vec<Claim>> = Mutex::new(Vec::new());
 
-/// When something is to be done without being asked.
+/// Time of the next timer event.
 fn deadline(state: &mut State) -> Option<Instant> {
     state
         .manager
@@ -95,7 +95,7 @@ fn cm_devices() -> Vec<Arc<CmDevice>> {
 }
 
 impl CmDevice {
-    /// The device of a device, opened now if need be.
+    /// Returns the CM device of a device, and opens it on first use.
     pub(super) fn of(device: &'static DeviceHandle) -> Result<Arc<CmDevice>> {
         let process = std::process::id();
         let mut all = lock(&CM_DEVICES);
@@ -129,7 +129,7 @@ impl CmDevice {
         Ok(cm_device)
     }
 
-    /// The device of the device that has this address.
+    /// Returns the CM device of the device that has this address.
     pub(super) fn at(address: IpAddr) -> Result<Arc<CmDevice>> {
         let has = |device: &&'static DeviceHandle| device.device.addresses.contains(&address);
         let device = manager::devices()?.into_iter().find(has);
@@ -154,20 +154,22 @@ impl CmDevice {
         unsafe { Ptr::kept(self.context as *mut ibv_context) }
     }
 
-    /// The number of an address in the device's GID table.
+    /// Index of an address in the device's GID table.
     pub(super) fn gid_index(&self, address: IpAddr) -> u8 {
         let gid = Gid::from(address);
         self.provider.gids().iter().position(|other| *other == gid).unwrap_or(0) as u8
     }
 
-    /// Does something with the state machine, then everything that follows from it.
+    /// Runs `body` on the state machine, then sends the datagrams and dispatches the events that
+    /// result.
     pub(super) fn act<R>(&self, body: impl FnOnce(&mut State, Instant) -> R) -> R {
         let result = self.act_and_send(body);
         deferred_disconnect::release(now());
         result
     }
 
-    /// The same without a look at what events wait for, which needs the provider's lock.
+    /// Like [`act`](Self::act), but without delivering deferred events, which needs the provider's
+    /// lock.
     fn act_and_send<R>(&self, body: impl FnOnce(&mut State, Instant) -> R) -> R {
         let mut to_send = Vec::new();
         let result = {
@@ -180,23 +182,24 @@ impl CmDevice {
             self.keep_time(&mut state);
             result
         };
-        // Without the lock: a peer in this process receives the datagram within the call.
+        // The lock is not held here, because a peer in this process receives the datagram within
+        // the call.
         for Transmit { to, bytes } in to_send {
-            // What can't be sent is lost, and repeated.
+            // A datagram that can't be sent is lost, and will be repeated.
             let _ = self.provider.send_management(to, &bytes);
         }
         result
     }
 
-    /// Closes every connection, which tells its peer that this process ends. What has come by now
-    /// is acknowledged before: to its sender it is a success.
+    /// Closes every connection, which notifies its peer that this process ends. Everything received
+    /// so far is acknowledged first, so that it counts as a success at its sender.
     fn leave(&self) {
         self.provider.acknowledge();
         self.act_and_send(|state, now| {
             let open: Vec<ConnectionId> =
                 state.cores.drain().map(|(connection, _)| connection).collect();
             for connection in open {
-                // It may be over already.
+                // The connection may have ended already.
                 let _ = state.manager.close(now, connection);
             }
         });
@@ -204,7 +207,7 @@ impl CmDevice {
 
     // ---- time ----
 
-    /// Has a thread sleep until the next deadline, if there is one.
+    /// Makes sure that a thread sleeps until the next deadline, if there is one.
     fn keep_time(&self, state: &mut State) {
         let Some(next) = deadline(state) else { return };
         match state.timer {
@@ -216,7 +219,7 @@ impl CmDevice {
             None => {
                 let Some(cm_device) = self.me.upgrade() else { return };
                 let thread = std::thread::Builder::new().name("fairway-cm".to_owned());
-                // Without one the next datagram or call takes the time along.
+                // If the thread can't be started, the next datagram or call advances the time.
                 if without_signals(|| thread.spawn(move || cm_device.sleep())).is_ok() {
                     state.timer = Some(next);
                 }
@@ -224,7 +227,7 @@ impl CmDevice {
         }
     }
 
-    /// The timer thread: it ends when nothing is pending.
+    /// Main function of the timer thread, which ends when no deadline is left.
     fn sleep(&self) {
         let mut state = lock(&self.state);
         while let Some(next) = deadline(&mut state) {
@@ -245,7 +248,7 @@ impl CmDevice {
 
     // ---- listening ----
 
-    /// Tells requests for a service to an id.
+    /// Delivers requests for a service to an id.
     pub(super) fn listen(&self, service: u64, backlog: i32, core: &Arc<Core>) -> Result<()> {
         let backlog = u32::try_from(backlog).ok().filter(|wanted| *wanted > 0);
         self.act(|state, now| {
@@ -270,7 +273,7 @@ impl CmDevice {
             if listening.cores.is_empty() {
                 let listener = listening.listener;
                 state.services.remove(&service);
-                // It was there: it was made with the entry.
+                // The listener exists, because it was created with the entry.
                 let _ = state.manager.unlisten(now, listener);
             }
         });
@@ -289,7 +292,7 @@ impl CmDevice {
         });
     }
 
-    /// A request for this process, which may have come to another of its devices.
+    /// Handles a request for this process, which may have arrived at another of its devices.
     fn receive_request(&self, datagram: &Management<'_>) {
         let destination = destination(datagram.bytes);
         let other = destination.filter(|ip| !self.provider.gids().contains(&Gid::from(*ip)));
@@ -305,14 +308,14 @@ impl CmDevice {
     }
 }
 
-/// Tells the peers of all connections that this process ends, as a kernel would. Runs on the
+/// Notifies the peers of all connections that this process ends, as a kernel would. Runs on the
 /// farewell thread.
 fn leave() {
     cm_devices().iter().for_each(|cm_device| cm_device.leave());
 }
 
-/// Where a datagram came from. Between addresses of this host, packets may be sent from another one
-/// than that which their sender is bound to.
+/// The sender of a datagram. Between addresses of this host, packets may be sent from another
+/// address than the one that their sender is bound to.
 fn sender(datagram: &Management<'_>) -> Sender {
     let cm_devices = cm_devices();
     let is_own = |ip: &IpAddr| {
@@ -321,7 +324,8 @@ fn sender(datagram: &Management<'_>) -> Sender {
     };
     let from = plain(datagram.from);
     let claimed = source(datagram.bytes).filter(|claimed| is_own(&from) && is_own(claimed));
-    // Linux drops packets of other hosts from an own address if it is one of IPv4, or `::1`.
+    // Linux drops packets that arrive from other hosts with one of this host's addresses as source,
+    // if it is an IPv4 address or `::1`.
     let is_local = from.is_loopback() || from.is_ipv4() && is_own(&from);
     Sender { number: datagram.source, ip: claimed.unwrap_or(from), is_local }
 }
@@ -344,7 +348,7 @@ impl ManagementListener for CmDevice {
     }
 }
 
-/// Listens at every device that has the address, or at all of them.
+/// Listens on every device that has the address, or on all of them for the wildcard address.
 pub(super) fn listen(
     core: &Arc<Core>,
     address: SocketAddr,
@@ -353,7 +357,7 @@ pub(super) fn listen(
 ) -> Result<()> {
     let at: Vec<Arc<CmDevice>> = match address.ip().is_unspecified() {
         false => vec![CmDevice::at(address.ip())?],
-        // A device that can not be opened is left out: no peer can reach it.
+        // A device that can't be opened is skipped, because no peer can reach it.
         true => {
             manager::devices()?.into_iter().filter_map(|device| CmDevice::of(device).ok()).collect()
         }
@@ -383,7 +387,7 @@ fn unclaim(service: u64) {
     claims.retain(|claim| claim.users > 0);
 }
 
-/// Ends what an id is in: it hears of nothing more.
+/// Ends an id's connection or listening. The id receives no further events.
 pub(super) fn forget(core: &Arc<Core>) {
     let (cm_device, connection, service) = {
         let mut inner = lock(&core.inner);
@@ -396,7 +400,7 @@ pub(super) fn forget(core: &Arc<Core>) {
     if let (Some(cm_device), Some(connection)) = (cm_device, connection) {
         cm_device.act(|state, now| {
             state.cores.remove(&connection);
-            // It may have been forgotten there already.
+            // The state machine may have removed the connection already.
             let _ = state.manager.close(now, connection);
         });
     }

@@ -1,4 +1,4 @@
-//! Making connections and ending them.
+//! Establishing connections and ending them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,25 +22,26 @@ use fairway_verbs::abi::{IBV_EVENT_COMM_EST, IBV_QPS_ERR};
 use fairway_verbs::guard::{EINVAL, Errno, Result, lock, number};
 use fairway_verbs::pointer::{Array, Ptr};
 
-/// What REQ announces: 4.3 s, and fifteen repetitions, as Linux does.
+/// Values that REQ announces: 4.3 s, and fifteen retransmissions, as in Linux.
 const RESPONSE_TIMEOUT: u8 = 20;
 const CM_RETRIES: u8 = 15;
 
-/// Private data in as many bytes as the message has for them, behind some for something else.
+/// Copies private data into the field of a message, behind its first `skip` bytes, which have
+/// another use.
 fn private<const N: usize>(data: &[u8], skip: usize) -> Result<[u8; N]> {
     let mut out = [0; N];
     out[skip..].get_mut(..data.len()).ok_or(EINVAL)?.copy_from_slice(data);
     Ok(out)
 }
 
-/// The private data of parameters that a program has passed to the call, or of none.
+/// Private data of the parameters that a program has passed to the call; empty if it passed none.
 fn given(param: &rdma_conn_param) -> Result<&[u8]> {
     let data = Array::found(param.private_data.cast());
     // SAFETY: they are as long as the parameters say, and the program lends them to the call.
     unsafe { data.checked(param.private_data_len.into()) }.ok_or(EINVAL)
 }
 
-/// What a program wants of a connection; without, as much as there is.
+/// Connection parameters that a program requests; the maximum of each if it passes none.
 fn wanted(param: Option<&rdma_conn_param>) -> Result<rdma_conn_param> {
     let mut wanted = match param {
         Some(param) => *param,
@@ -72,7 +73,8 @@ fn failed(error: CommandError) -> Errno {
     }
 }
 
-/// The queue pair of a connection: the id's own, or the one that the program names.
+/// The queue pair of a connection, and whether it uses a shared receive queue: the id's own, or the
+/// one that the program names.
 fn queue_pair_of(this: &Id, param: &rdma_conn_param) -> (Qpn, bool) {
     match this.queue_pair().map(Ptr::handle) {
         Some(qp) => (Qpn::new(qp.qp_num), !qp.srq.is_null()),
@@ -80,7 +82,7 @@ fn queue_pair_of(this: &Id, param: &rdma_conn_param) -> (Qpn, bool) {
     }
 }
 
-/// Both ends of an id that knows its way.
+/// Device, local address and remote address of an id that has resolved its address.
 fn ends(core: &Core) -> Result<(Arc<CmDevice>, SocketAddr, SocketAddr)> {
     let inner = lock(&core.inner);
     let cm_device = inner.cm_device.clone().ok_or(EINVAL)?;
@@ -100,8 +102,8 @@ extern "C" fn rdma_connect(
         let greeting = lock(&core.inner).greeting.clone();
         let data = if greeting.is_empty() { given(&param)? } else { &greeting };
         let to = cm_device.provider.resolve(Gid::from(remote.ip()))?;
-        // What the peer compares with, and sends to: a device has one way to a host, whichever of
-        // its addresses the program is bound to.
+        // The source is the address to which the peer sends, and which it compares: a device uses
+        // one route to a host, whichever of its addresses the program is bound to.
         let source = cm_device.provider.leaves_from(to).map_or(local.ip(), |gid| gid.ip());
         let header = IpHeader { source_port: local.port(), source, destination: remote.ip() };
         match this.is_datagram() {
@@ -174,7 +176,7 @@ fn path(header: &IpHeader, traffic_class: u8, ack_timeout: Option<u8>) -> Path {
         remote_lid: 0xffff,
         local_gid: Gid::from(header.source).0,
         remote_gid: Gid::from(header.destination).0,
-        // 10 Gbit/s, as IBTA counts.
+        // 10 Gbit/s in IBTA's encoding.
         flow_and_rate: 3,
         traffic_class,
         hop_limit: 64,
@@ -209,8 +211,8 @@ fn query(
     })
 }
 
-/// The peer accepted. With a queue pair of its own, an id is connected before its program hears of
-/// it.
+/// Handles the peer's acceptance. An id with a queue pair of its own is connected before its
+/// program receives the event.
 pub(super) fn answered(note: &mut Note) {
     let Some(this) = note.id().map(Ptr::object) else { return };
     if this.base.qp.get().is_null() {
@@ -222,7 +224,7 @@ pub(super) fn answered(note: &mut Note) {
             note.kind = RDMA_CM_EVENT_CONNECT_ERROR;
             note.status = -error;
             if let Ok((cm_device, connection)) = note.core.connection() {
-                // If the peer ended it meanwhile, there is nothing to refuse.
+                // If the peer has ended the connection meanwhile, there is nothing to refuse.
                 let _ = cm_device.act(|state, now| {
                     let nothing = [0; Reject::PRIVATE_LEN];
                     state.manager.reject(now, connection, Reason::CONSUMER, &nothing)
@@ -237,7 +239,7 @@ fn confirm(core: &Core) -> Result<()> {
     let confirmed = cm_device
         .act(|state, now| state.manager.confirm(now, connection, &[0; ReadyToUse::PRIVATE_LEN]));
     match confirmed {
-        // It was ended before it was confirmed, and the program hears of that next.
+        // The connection ended before it was confirmed, and the program receives that event next.
         Ok(()) | Err(CommandError::State(_)) => Ok(()),
         Err(error) => Err(failed(error)),
     }
@@ -247,7 +249,7 @@ fn confirm(core: &Core) -> Result<()> {
 extern "C" fn rdma_establish(id: Option<Ptr<'_, rdma_cm_id>>) -> c_int {
     number(|| {
         let this = Id::of(id)?;
-        // With a queue pair of its own it happens by itself.
+        // If the id has a queue pair of its own, it is connected automatically.
         if !this.base.qp.get().is_null() {
             return Err(EINVAL);
         }
@@ -306,7 +308,8 @@ extern "C" fn rdma_accept(
     })
 }
 
-/// What the program grants, but not more than was asked for and there is.
+/// Limits the agreed parameters to what the program grants, the peer requested and the device
+/// supports.
 fn limit_agreed(core: &Core, param: &rdma_conn_param) -> Agreed {
     let mut inner = lock(&core.inner);
     let agreed = &mut inner.agreed;
@@ -316,7 +319,7 @@ fn limit_agreed(core: &Core, param: &rdma_conn_param) -> Agreed {
     *agreed
 }
 
-/// SIDR_REP.
+/// Answers a datagram's service request with SIDR_REP.
 fn answer(this: &Id, status: ServiceStatus, param: &rdma_conn_param, data: &[u8]) -> Result<()> {
     let (cm_device, connection) = this.core.connection()?;
     let private = private(data, 0)?;
@@ -383,7 +386,7 @@ extern "C" fn rdma_disconnect(id: Option<Ptr<'_, rdma_cm_id>>) -> c_int {
         }
         let ended = cm_device.act(|state, now| state.manager.disconnect(now, connection));
         match ended {
-            // The peer may have been faster, or there was nothing to end.
+            // The peer may have disconnected first, or there was no connection.
             Ok(()) | Err(CommandError::State(_)) => {}
             Err(error) => return Err(failed(error)),
         }
@@ -400,7 +403,7 @@ extern "C" fn rdma_notify(id: Option<Ptr<'_, rdma_cm_id>>, event: c_int) -> c_in
         let this = Id::of(id)?;
         let (cm_device, connection) = this.core.connection()?;
         if event == IBV_EVENT_COMM_EST {
-            // RTU may have come meanwhile.
+            // RTU may have arrived meanwhile.
             let _ = cm_device.act(|state, now| state.manager.establish(now, connection));
         }
         Ok(0)

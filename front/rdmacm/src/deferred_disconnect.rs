@@ -1,11 +1,12 @@
-//! The news that a peer has left waits until the program has polled what came from it before.
+//! Delays the event that a peer has disconnected until the program has polled everything that the
+//! peer sent before.
 //!
-//! Completions and connection events reach a program by two ways. A kernel's connection manager is
-//! slow enough that no program notices; here both come from the same socket within microseconds,
-//! and a program that looks for events after it has polled would remove its queue pair with the
-//! last message unread, as libfabric does. So the event is delivered once the queue pair has no
-//! completions left to poll, or after [`TIMEOUT`] to programs that never poll. A program
-//! that has ended the connection itself waits for the answer, and gets the event at once.
+//! Completions and connection events reach a program separately. A kernel's connection manager is
+//! so slow that no program notices; here both come from the same socket within microseconds, and a
+//! program that checks for events after it has polled would remove its queue pair with the last
+//! message unread, as libfabric does. So the event is delivered once the queue pair has no
+//! completions left to poll, or after [`TIMEOUT`] to programs that never poll. A program that has
+//! ended the connection itself waits for the answer, and gets the event at once.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,11 +19,11 @@ use super::note::{Note, push};
 use fairway_verbs::guard::lock;
 use fairway_verbs::manager;
 
-/// Programs that do not poll hear of it so much later. Tests that say what comes before what are
-/// not to fail because a machine was busy for so long.
+/// Longest delay of the event, for programs that do not poll. It is longer in tests, so that tests
+/// of the order of events do not fail on a busy machine.
 const TIMEOUT: Duration = Duration::from_ms(if cfg!(test) { 2000 } else { 100 });
 
-/// What one id has to wait with: the end of its connection, and what came behind.
+/// Deferred events of one id: the end of its connection, and any that followed.
 #[derive(Clone)]
 struct Deferred {
     core: Arc<Core>,
@@ -37,7 +38,8 @@ impl Deferred {
         Arc::ptr_eq(&self.core, core)
     }
 
-    /// To be asked without any lock, because the provider takes its own.
+    /// Whether the events are due. Call it without holding a lock, because the provider takes its
+    /// own.
     fn is_due(&self, now: Instant) -> bool {
         now.is_at_or_after(self.until) || !self.provider.has_completions(self.queue_pair)
     }
@@ -45,7 +47,7 @@ impl Deferred {
 
 static DEFERRED: Mutex<Vec<Deferred>> = Mutex::new(Vec::new());
 
-/// Keeps the news for the time being. [`release`] is to be called soon, without a lock.
+/// Defers an event. The caller must call [`release`] soon afterwards, without holding a lock.
 pub(super) fn defer(provider: &Arc<dyn Provider>, queue_pair: Qpn, note: Note, now: Instant) {
     let (core, provider) = (Arc::clone(&note.core), Arc::clone(provider));
     let mut all = lock(&DEFERRED);
@@ -53,14 +55,14 @@ pub(super) fn defer(provider: &Arc<dyn Provider>, queue_pair: Qpn, note: Note, n
     manager::set_waiting(all.len(), release_now);
 }
 
-/// Delivers an event: at once, unless an earlier event of the same id still waits.
+/// Delivers an event at once, unless an earlier event of the same id is still deferred.
 pub(super) fn tell(note: Note) {
     if let Some(note) = follow(note) {
         push(note);
     }
 }
 
-/// Takes a note that has to wait behind another one of its id; gives it back if there is none.
+/// Appends an event to the deferred events of its id; returns it if there are none.
 fn follow(note: Note) -> Option<Note> {
     if manager::waiting() == 0 {
         return Some(note);
@@ -75,7 +77,7 @@ fn follow(note: Note) -> Option<Note> {
     }
 }
 
-/// The time at which the first deferred event is delivered in any case.
+/// Time at which the first deferred event is delivered in any case.
 pub(super) fn earliest() -> Option<Instant> {
     if manager::waiting() == 0 {
         return None;
@@ -83,12 +85,12 @@ pub(super) fn earliest() -> Option<Instant> {
     lock(&DEFERRED).iter().map(|held| held.until).reduce(Instant::min)
 }
 
-/// After a poll: delivers what is due.
+/// Delivers the events that are due. Completion queues call it after a poll.
 fn release_now() {
     release(now());
 }
 
-/// Tells what need not wait any more. No lock may be held.
+/// Delivers the events that no longer need to wait. No lock may be held.
 pub(super) fn release(now: Instant) {
     if manager::waiting() == 0 {
         return;
@@ -98,12 +100,12 @@ pub(super) fn release(now: Instant) {
         asked.into_iter().filter(|held| held.is_due(now)).map(|held| held.core).collect();
     let mut all = lock(&DEFERRED);
     let told = all.extract_if(.., |held| due.iter().any(|core| held.is_of(core)));
-    // Under the lock, so that nothing overtakes.
+    // The lock is held, so that no event overtakes another.
     told.flat_map(|held| held.notes).for_each(push);
     manager::set_waiting(all.len(), release_now);
 }
 
-/// An id is no more, and neither is what it would have heard.
+/// Drops the deferred events of an id that is destroyed.
 pub(super) fn forget(core: &Arc<Core>) {
     let mut all = lock(&DEFERRED);
     all.retain(|held| !held.is_of(core));

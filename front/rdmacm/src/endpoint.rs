@@ -1,4 +1,4 @@
-//! Calls that do several things at once: addresses by name, endpoints, devices.
+//! Calls that combine several steps: address lookup, endpoints, devices.
 
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use fairway_verbs::guard::{EINVAL, ENOMEM, Errno, Result, lock, number, object};
 use fairway_verbs::manager;
 use fairway_verbs::pointer::{Array, Handle, Last, Out, Ptr, Text, null_ended};
 
-/// How long `rdma_create_ep` may look for the way, in milliseconds.
+/// Time-out of `rdma_create_ep` for resolving address and route, in milliseconds.
 const TIMEOUT_MS: c_int = 2_000;
 
 // ---- addresses ----
 
-/// Copies a socket address to memory that `free` takes back.
+/// Copies a socket address to memory that `free` releases.
 ///
 /// # Safety
 ///
@@ -80,7 +80,7 @@ fn known_family(family: c_int) -> bool {
     matches!(family, libc::AF_UNSPEC | libc::AF_INET | libc::AF_INET6)
 }
 
-/// What kind of endpoint it is for.
+/// Fills in the kind of endpoint that the result is for.
 fn describe(info: &mut rdma_addrinfo, hints: Option<&rdma_addrinfo>, flags: c_int) {
     info.ai_flags = flags;
     info.ai_qp_type = hints.map_or(0, |hints| hints.ai_qp_type);
@@ -95,7 +95,8 @@ fn describe(info: &mut rdma_addrinfo, hints: Option<&rdma_addrinfo>, flags: c_in
     }
 }
 
-/// Asks the system for the address of a name, a service or both; `Ok` is its code.
+/// Looks up the address of a name, a service or both by the system's `getaddrinfo`; `Ok` holds its
+/// return code.
 fn look_up(
     info: &mut rdma_addrinfo,
     (node, service): (Option<Text<'_>>, Option<Text<'_>>),
@@ -104,7 +105,7 @@ fn look_up(
     let passive = info.ai_flags & RAI_PASSIVE != 0;
     if node.is_some() || service.is_some() {
         let mut asked: addrinfo = zeroed();
-        // RDMA's flags are not the system's.
+        // The values of RDMA's flags differ from the system's.
         asked.ai_flags = if passive { libc::AI_PASSIVE } else { 0 };
         if info.ai_flags & RAI_NUMERICHOST != 0 {
             asked.ai_flags |= libc::AI_NUMERICHOST;
@@ -152,7 +153,7 @@ fn look_up(
     Ok(0)
 }
 
-/// What `rdma_getaddrinfo` has returned and the program gives back, or a null pointer.
+/// A result of `rdma_getaddrinfo` that the program returns to be freed, or a null pointer.
 #[repr(transparent)]
 struct AddressList(*mut rdma_addrinfo);
 
@@ -178,7 +179,7 @@ extern "C" fn rdma_freeaddrinfo(info: AddressList) {
 
 // ---- endpoints ----
 
-/// The result of another call of this library, which has set errno.
+/// Converts the result of another call of this library, which has set errno.
 fn done(result: c_int) -> Result<()> {
     let code = || std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
     if result == 0 { Ok(()) } else { Err(Errno(code())) }
@@ -289,7 +290,7 @@ extern "C" fn rdma_get_request(
     })
 }
 
-/// Gives the id of a request the queue pair that `rdma_create_ep` described.
+/// Creates for the id of a request the queue pair that `rdma_create_ep` described.
 fn equip(
     id: Ptr<'_, rdma_cm_id>,
     pd: Option<Ptr<'_, ibv_pd>>,
@@ -326,7 +327,7 @@ extern "C" fn rdma_get_devices(count: Option<Out<'_, c_int>>) -> *mut *mut ibv_c
     })
 }
 
-/// Frees the list, not what is in it.
+/// Frees the list, not the contexts in it.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_free_devices(list: *mut *mut ibv_context) {
     // SAFETY: the program gives back, once, what `null_ended` allocated, or a null pointer.

@@ -20,14 +20,14 @@ use fairway_verbs::abi::{
 use fairway_verbs::guard::{EINVAL, Result, UnackedEvents, lock};
 use fairway_verbs::pointer::{Handle, Ptr};
 
-/// An id as programs hold it.
+/// Object behind an `rdma_cm_id` that a program holds.
 #[repr(C)]
 pub(crate) struct Id {
     pub(super) base: rdma_cm_id,
     pub(super) core: Arc<Core>,
 }
 
-/// What queue pairs are to be like.
+/// Parameters of an id's future queue pairs.
 #[derive(Clone, Copy)]
 pub(super) struct Template {
     pub(super) cap: ibv_qp_cap,
@@ -36,69 +36,71 @@ pub(super) struct Template {
     pub(super) queues: [usize; 3],
 }
 
-/// What an id is beside what programs see of it. Events refer to it.
+/// State of an id that programs do not see. Events refer to it.
 pub(super) struct Core {
-    /// The address of its [`Id`].
+    /// Address of its [`Id`].
     pub(super) id: AtomicUsize,
-    /// Events that the program has and did not acknowledge.
+    /// Events that were delivered to the program and not acknowledged.
     pub(super) unacked: UnackedEvents,
     pub(super) inner: Mutex<Inner>,
 }
 
-/// What changes.
+/// State that changes, behind the lock.
 pub(super) struct Inner {
-    /// Where its events go.
+    /// Queue that receives the id's events.
     pub(super) queue: Queue,
-    /// Calls wait for what they begin: the queue is its own.
+    /// Whether calls wait for the operations that they begin; the queue then belongs to this id
+    /// alone.
     pub(super) is_synchronous: bool,
     pub(super) space: PortSpace,
     pub(super) local: Option<SocketAddr>,
     pub(super) remote: Option<SocketAddr>,
     pub(super) port: Option<Port>,
-    /// Whose device it uses.
+    /// CM device that the id uses.
     pub(super) cm_device: Option<Arc<CmDevice>>,
     pub(super) connection: Option<ConnectionId>,
-    /// The service listened for.
+    /// The service that the id listens for.
     pub(super) service: Option<u64>,
     pub(super) agreed: Agreed,
     pub(super) options: Options,
-    /// What `rdma_create_ep` was given for the queue pairs of incoming connections.
+    /// Queue pair parameters from `rdma_create_ep`, for incoming connections.
     pub(super) template: Option<Template>,
     /// The program's private data for REQ (`rdma_create_ep`).
     pub(super) greeting: Vec<u8>,
-    /// Its connection has ended, and the program will be told or was.
+    /// Whether the connection has ended; the program has received the event or will.
     pub(super) is_over: bool,
-    /// A peer has asked for it, and the program has not accepted. Until then its program gets no
-    /// event of it, as Linux has it: the id still has the context of the listener, so a program
-    /// could not tell which of the two an event means. Accepting fails if the peer has given up.
+    /// Whether a peer has requested this connection and the program has not accepted it yet. Until
+    /// then the program receives no event for this id, as in Linux: the id still has the context of
+    /// the listener, so a program could not distinguish their events. Accepting fails if the peer
+    /// has given up.
     pub(super) is_unaccepted: bool,
     /// The queue pair that is connected.
     pub(super) own_queue_pair: Option<Qpn>,
-    /// The program has asked for the end itself.
+    /// Whether the program has requested the disconnection itself.
     pub(super) leaves: bool,
 }
 
-/// What both ends have agreed on, or one has asked for.
+/// Connection parameters that both ends have agreed on, or that one has requested.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Agreed {
-    /// The queue pair there.
+    /// Number of the peer's queue pair.
     pub(super) queue_pair: u32,
-    /// The first PSN to be sent: what the peer asked for.
+    /// First PSN that this end sends, which the peer chose.
     pub(super) remote_psn: u32,
-    /// The first PSN the peer is to send: what it is asked for.
+    /// First PSN that the peer sends, which this end chose.
     pub(super) psn: u32,
-    /// The header's number for the bytes of a packet.
+    /// Payload bytes per packet, as a number of `enum ibv_mtu`.
     pub(super) mtu: u8,
-    /// READs and atomics served here at once.
+    /// READs and atomics that this end serves at the same time.
     pub(super) responder_resources: u8,
-    /// READs and atomics in flight from here.
+    /// READs and atomics that this end may have in flight.
     pub(super) initiator_depth: u8,
     pub(super) retries: u8,
     pub(super) rnr_retries: u8,
     pub(super) q_key: u32,
 }
 
-/// `rdma_set_option`.
+/// Options set by `rdma_set_option`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Options {
     pub(super) tos: u8,
@@ -139,7 +141,7 @@ impl Core {
         self.id.load(Ordering::Acquire) as *mut rdma_cm_id
     }
 
-    /// The device it uses and the connection it is.
+    /// The CM device and the connection that the id uses.
     pub(super) fn connection(&self) -> Result<(Arc<CmDevice>, ConnectionId)> {
         let inner = lock(&self.inner);
         let cm_device = inner.cm_device.clone().ok_or(EINVAL)?;
@@ -147,13 +149,13 @@ impl Core {
     }
 }
 
-// SAFETY: `Id::give` makes all of them, at the start of an `Id` from a box.
+// SAFETY: `Id::give` makes every `rdma_cm_id`, as the first field of a boxed `Id`.
 unsafe impl Handle for rdma_cm_id {
     type Object = Id;
 }
 
 impl Id {
-    /// The id that a program passes, which must not be a null pointer.
+    /// The id that a program passes. A null pointer is an error.
     pub(super) fn of(id: Option<Ptr<'_, rdma_cm_id>>) -> Result<&Id> {
         Ok(id.ok_or(EINVAL)?.object())
     }
@@ -184,7 +186,7 @@ impl Id {
         Box::new(Id { base, core })
     }
 
-    /// Hands an id to its program, which owns it from now on.
+    /// Passes an id to its program, which owns it from now on.
     pub(super) fn give(self: Box<Id>) -> *mut rdma_cm_id {
         let core = Arc::clone(&self.core);
         let id = rdma_cm_id::give(self);
@@ -192,27 +194,27 @@ impl Id {
         id
     }
 
-    /// Its queue pair, if it has one.
+    /// Queue pair of the id, if it has one.
     pub(super) fn queue_pair(&self) -> Option<Ptr<'_, ibv_qp>> {
         // SAFETY: a program destroys the queue pair of an id (`rdma_destroy_qp`) while no other
         // call uses the id.
         unsafe { Ptr::found(self.base.qp.get()) }
     }
 
-    /// The protection domain of its next queue pair, if it has one.
+    /// Protection domain of the id's next queue pair, if it has one.
     pub(super) fn domain(&self) -> Option<Ptr<'_, ibv_pd>> {
         // SAFETY: it is that of the device, which is never freed, or one that the program has given
         // to this id and frees after the last use of it.
         unsafe { Ptr::found(self.base.pd.get()) }
     }
 
-    /// The context of its device, if it has one.
+    /// Context of the id's device, if it has one.
     pub(super) fn context(&self) -> Option<Ptr<'_, ibv_context>> {
         // SAFETY: contexts that ids share are never closed.
         unsafe { Ptr::found(self.base.verbs.get()) }
     }
 
-    /// Shows the program a path, or none.
+    /// Sets the path that the program sees, or none.
     pub(super) fn set_path(&self, path: Option<Box<ibv_sa_path_rec>>) {
         let before = self.base.route.path_rec.replace(path.map_or(null_mut(), Box::into_raw));
         if !before.is_null() {
@@ -225,8 +227,8 @@ impl Id {
         self.base.qp_type.get() == IBV_QPT_UD
     }
 
-    /// Shows the program its addresses, its device and the protection domain that ids of the
-    /// device share.
+    /// Writes the id's addresses, its device and the device's shared protection domain to the
+    /// fields that the program reads.
     pub(super) fn show(&self) {
         let inner = lock(&self.core.inner);
         let address = self.base.route.addr.get();
@@ -244,7 +246,7 @@ impl Id {
             self.base.verbs.set(cm_device.context().raw());
             self.base.port_num.set(1);
             if self.base.pd.get().is_null() {
-                // Without one, calls that need it say so.
+                // If there is no domain, the calls that need one fail.
                 self.base.pd.set(cm_device.domain().unwrap_or(null_mut()));
             }
         }

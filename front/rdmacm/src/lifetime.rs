@@ -1,4 +1,4 @@
-//! Making, moving and destroying ids.
+//! Creating, migrating and destroying ids.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,17 +13,17 @@ use super::note::Note;
 use fairway_verbs::guard::{EINVAL, Errno, Result, lock, number};
 use fairway_verbs::pointer::{Last, Out, Ptr};
 
-/// The kind of port that belongs to a port space.
+/// Converts a port space of the header.
 fn space(ps: c_int) -> Result<PortSpace> {
     match ps {
         RDMA_PS_TCP => Ok(PortSpace::Tcp),
         RDMA_PS_UDP | RDMA_PS_IPOIB => Ok(PortSpace::Udp),
-        // Those of InfiniBand's own addresses.
+        // The port spaces of InfiniBand's own addresses are not offered.
         _ => Err(Errno(libc::EPROTONOSUPPORT)),
     }
 }
 
-/// A new id for a program.
+/// Creates an id for a program.
 pub(super) fn create(
     events: Option<Ptr<'_, rdma_event_channel>>,
     context: *mut c_void,
@@ -56,8 +56,8 @@ pub(super) extern "C" fn rdma_destroy_id(id: Option<Last<'_, rdma_cm_id>>) -> c_
     })
 }
 
-/// Ends what the id is in, drops its events, waits until those handed out are acknowledged, and
-/// frees it.
+/// Ends the id's connection or listening, drops its undelivered events, waits until the delivered
+/// ones are acknowledged, and frees it.
 fn destroy(id: Last<'_, rdma_cm_id>) {
     let this = id.object();
     channel::release_held(this);
@@ -66,7 +66,7 @@ fn destroy(id: Last<'_, rdma_cm_id>) {
     super::deferred_disconnect::forget(&core);
     let orphans = lock(&core.inner).queue.take(|note| Arc::ptr_eq(note.owner(), &core));
     for note in orphans {
-        // A request that the program has not received yet.
+        // The event is a request that the program has not received yet.
         if note.listener.is_some() {
             // SAFETY: the program does not know the new id of such a request.
             unsafe { Last::found(note.core.id()) }.map(destroy);
@@ -95,8 +95,8 @@ extern "C" fn rdma_migrate_id(
     })
 }
 
-/// Its events go there from now on, those that wait included; or, if that is nowhere, to the calls
-/// that wait for them.
+/// Moves the id to another event channel, with its undelivered events; without a channel the id
+/// becomes synchronous, and its calls wait for its events.
 pub(super) fn migrate(this: &Id, events: Option<Ptr<'_, rdma_event_channel>>) -> Result<()> {
     let core = Arc::clone(&this.core);
     core.unacked.wait();
@@ -116,14 +116,14 @@ pub(super) fn migrate(this: &Id, events: Option<Ptr<'_, rdma_event_channel>>) ->
     Ok(())
 }
 
-/// The port, in network order; 0 if there is none.
+/// The local port in network order; 0 if there is none.
 #[unsafe(no_mangle)]
 extern "C" fn rdma_get_src_port(id: Option<Ptr<'_, rdma_cm_id>>) -> u16 {
     let local = Id::of(id).ok().and_then(|this| lock(&this.core.inner).local);
     local.map_or(0, |address| address.port().to_be())
 }
 
-/// Likewise.
+/// The remote port in network order; 0 if there is none.
 #[unsafe(no_mangle)]
 extern "C" fn rdma_get_dst_port(id: Option<Ptr<'_, rdma_cm_id>>) -> u16 {
     let remote = Id::of(id).ok().and_then(|this| lock(&this.core.inner).remote);

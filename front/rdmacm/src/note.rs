@@ -1,4 +1,4 @@
-//! Events on their way to a program, and the queues in which they wait.
+//! Undelivered events, and the queues that hold them.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use fairway_verbs::events::EventQueue;
 use fairway_verbs::guard::lock;
 use fairway_verbs::pointer::Ptr;
 
-/// The longest private data of any message.
+/// Largest private data of any message, in bytes.
 pub(super) const PRIVATE_MAX: usize = 224;
 
-/// Something a program is to be told.
+/// An event that is to be delivered to a program.
 #[derive(Clone)]
 pub(super) struct Note {
-    /// The id that it is about; for a request the new id.
+    /// The id that the event is about; for a connection request, the new id.
     pub(super) core: Arc<Core>,
-    /// The listening id of a request.
+    /// For a connection request, the listening id.
     pub(super) listener: Option<Arc<Core>>,
     pub(super) kind: c_int,
     pub(super) status: c_int,
@@ -29,7 +29,7 @@ pub(super) struct Note {
     pub(super) private_len: u8,
 }
 
-/// What an event says beside its kind.
+/// Contents of an event besides its kind.
 #[derive(Clone, Copy)]
 pub(super) enum Details {
     Connection(rdma_conn_param),
@@ -46,7 +46,7 @@ impl Note {
         Note { core, listener: None, kind, status, details, private, private_len: 0 }
     }
 
-    /// With these private data.
+    /// Adds private data.
     pub(super) fn saying(mut self, private: &[u8]) -> Note {
         for (to, from) in self.private.iter_mut().zip(private) {
             *to = *from;
@@ -55,21 +55,21 @@ impl Note {
         self
     }
 
-    /// The id that it is about; `None` if that is destroyed. The note has been taken out of its
-    /// queue as an event that the program is about to get.
+    /// The id that the event is about; `None` if it is destroyed. The caller has taken the event
+    /// out of its queue, to deliver it to the program.
     pub(super) fn id(&self) -> Option<Ptr<'_, rdma_cm_id>> {
         // SAFETY: the new id of a request is not the program's yet. Any other id waits, when it is
         // destroyed, until this event is acknowledged.
         unsafe { Ptr::found(self.core.id()) }
     }
 
-    /// Whose event it counts as.
+    /// The id whose unacknowledged events include this one.
     pub(super) fn owner(&self) -> &Arc<Core> {
         self.listener.as_ref().unwrap_or(&self.core)
     }
 }
 
-/// Where the events of a channel wait.
+/// Queue of a channel's events.
 #[derive(Clone)]
 pub(super) struct Queue(pub(super) Arc<EventQueue<Note>>);
 
@@ -78,7 +78,7 @@ impl Queue {
         self.0.push(note);
     }
 
-    /// Takes those out that it says.
+    /// Removes and returns the events that match `which`.
     pub(super) fn take(&self, which: impl Fn(&Note) -> bool) -> Vec<Note> {
         let taken = RefCell::new(Vec::new());
         self.0.forget(|note| {
@@ -95,11 +95,11 @@ impl Queue {
 /// Puts an event into the queue of its id.
 pub(super) fn push(note: Note) {
     let owner = Arc::clone(note.owner());
-    // Under the lock, so that it does not come to a queue that the id has just left.
+    // The lock is held, so that the event does not enter a queue that the id has just left.
     lock(&owner.inner).queue.push(note);
 }
 
-/// An event of an id whose calls wait is there.
+/// Whether an event of a synchronous id is queued.
 pub(super) fn has_waiting(this: &Id) -> bool {
     let core = &this.core;
     let inner = lock(&core.inner);

@@ -1,4 +1,4 @@
-//! Options of ids, and what is not offered.
+//! Options of ids, and calls that are not offered.
 
 use libc::{c_int, c_void, sockaddr};
 
@@ -8,7 +8,7 @@ use fairway_verbs::abi::ibv_ece;
 use fairway_verbs::guard::{EINVAL, EOPNOTSUPP, Errno, Result, lock, number};
 use fairway_verbs::pointer::{Array, Out, Ptr};
 
-/// The bytes of an option's value, as many as it must have.
+/// The value of an option, which must have exactly `N` bytes.
 fn value<const N: usize>(given: Option<&[u8]>) -> Result<[u8; N]> {
     given.ok_or(EINVAL)?.try_into().map_err(|_| EINVAL)
 }
@@ -47,7 +47,7 @@ extern "C" fn rdma_set_option(
                 }
                 inner.options.ack_timeout = Some(timeout);
             }
-            // The way is the kernel's to choose: a path that the program found is not needed.
+            // The kernel chooses the route, so a path that the program found is ignored.
             (RDMA_OPTION_IB, RDMA_OPTION_IB_PATH) => {}
             _ => return Err(Errno(libc::ENOSYS)),
         }
@@ -73,17 +73,17 @@ extern "C" fn rdma_leave_multicast(_: *mut rdma_cm_id, _: *mut sockaddr) -> c_in
     number(|| Err(EOPNOTSUPP))
 }
 
-/// There are no options of a vendor: none are sent, whatever is asked.
+/// Accepts and ignores the ECE options, because no vendor options are offered.
 #[unsafe(no_mangle)]
 extern "C" fn rdma_set_local_ece(id: Option<Ptr<'_, rdma_cm_id>>, ece: Option<&ibv_ece>) -> c_int {
     number(|| {
         let this = Id::of(id)?;
-        // With a queue pair of its own, they would be the queue pair's.
+        // If the id has a queue pair of its own, the options would belong to the queue pair.
         if ece.is_none() || !this.base.qp.get().is_null() { Err(EINVAL) } else { Ok(0) }
     })
 }
 
-/// There are no options of a vendor.
+/// Returns no ECE options, because no vendor options are offered.
 #[unsafe(no_mangle)]
 extern "C" fn rdma_get_remote_ece(
     id: Option<Ptr<'_, rdma_cm_id>>,

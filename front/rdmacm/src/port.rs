@@ -9,7 +9,7 @@ use fairway_wire::roce::cm::PortSpace;
 use super::address;
 use fairway_verbs::guard::{Errno, Result, lock};
 
-/// Ports that are chosen: those Linux chooses for sockets.
+/// Range of automatically chosen ports, the same as Linux's for sockets.
 const CHOSEN: std::ops::RangeInclusive<u16> = 32_768..=60_999;
 
 static HELD: Mutex<Vec<Holding>> = Mutex::new(Vec::new());
@@ -33,7 +33,7 @@ impl Holding {
     }
 }
 
-/// A port that is this id's until it is dropped.
+/// A port that is reserved until this value is dropped.
 #[derive(Debug)]
 pub(super) struct Port(Holding);
 
@@ -44,7 +44,8 @@ impl Drop for Port {
 }
 
 impl Port {
-    /// Takes a port, or with 0 any that is free. `is_shared` lets others have it that say so, too.
+    /// Reserves a port, or any free one if `port` is 0. With `is_shared`, other ids that also set
+    /// it may have the same port.
     pub(super) fn take(space: PortSpace, ip: IpAddr, port: u16, is_shared: bool) -> Result<Port> {
         let mut held = lock(&HELD);
         let number = held.last().map_or(1, |last| last.number + 1);

@@ -1,4 +1,4 @@
-//! Queue pairs of ids, and the states a connection takes them through.
+//! Queue pairs of ids, and their state changes during a connection.
 
 use std::ptr::null_mut;
 
@@ -13,25 +13,25 @@ use fairway_verbs::abi::*;
 use fairway_verbs::guard::{EINVAL, ENOMEM, Errno, Result, lock, number};
 use fairway_verbs::pointer::{Handle, Last, Out, Ptr};
 
-/// READs and atomics of a queue pair in flight at once.
+/// Largest number of READs and atomics that a queue pair has in flight.
 pub(super) const READ_DEPTH: u8 = READ_DEPTH_MAX;
 
-/// How long queue pairs wait for acknowledgements by default: 268 ms. (Linux has 2.1 s, for what
-/// is lost on InfiniBand is rarely lost by chance.)
+/// Default acknowledgement time-out of queue pairs: 268 ms. (Linux has 2.1 s, because packets are
+/// rarely lost by chance on InfiniBand.)
 pub(super) const ACK_TIMEOUT: u8 = 16;
 
-/// Bytes of payload that every queue pair of an id takes inline, asked for or not. Adapters round
-/// up, and programs have come to rely on it (rdma_xclient is one).
+/// Bytes of inline payload that every queue pair of an id supports, even if fewer are requested.
+/// Adapters round up, and some programs rely on it (rdma_xclient is one).
 const INLINE_MIN: u32 = 64;
 
-/// The time between attempts when no receive is posted: 0.64 ms.
+/// Delay of a retry when no receive is posted: 0.64 ms.
 const RNR_TIMER: u8 = 12;
 
 fn check(result: c_int) -> Result<()> {
     if result == 0 { Ok(()) } else { Err(Errno(result)) }
 }
 
-/// What `ibv_modify_qp` has to be told to take an id's queue pair to a state.
+/// Attributes and mask for `ibv_modify_qp` that change an id's queue pair to a state.
 pub(super) fn attributes(this: &Id, state: c_int) -> Result<(ibv_qp_attr, c_int)> {
     let inner = lock(&this.core.inner);
     let agreed = inner.agreed;
@@ -92,13 +92,13 @@ pub(super) fn attributes(this: &Id, state: c_int) -> Result<(ibv_qp_attr, c_int)
     Ok((attr, mask | IBV_QP_STATE))
 }
 
-/// Takes an id's queue pair to a state.
+/// Changes an id's queue pair to a state.
 pub(super) fn change(this: &Id, state: c_int) -> Result<()> {
     let (attr, mask) = attributes(this, state)?;
     check(verbs::ibv_modify_qp(this.queue_pair().ok_or(EINVAL)?, &attr, mask))
 }
 
-/// Both ends know each other: takes the queue pair to where it sends.
+/// Changes the queue pair to RTS, once both ends know each other's parameters.
 pub(super) fn connect(this: &Id) -> Result<()> {
     change(this, IBV_QPS_RTR)?;
     change(this, IBV_QPS_RTS)
@@ -118,7 +118,7 @@ extern "C" fn rdma_init_qp_attr(
     })
 }
 
-/// The protection domain a program names, or the id's.
+/// The protection domain that a program names, or the id's.
 fn domain<'a>(this: &'a Id, pd: Option<Ptr<'a, ibv_pd>>) -> Result<Ptr<'a, ibv_pd>> {
     let context = this.context().ok_or(EINVAL)?;
     match pd.or_else(|| this.domain()) {
@@ -128,7 +128,7 @@ fn domain<'a>(this: &'a Id, pd: Option<Ptr<'a, ibv_pd>>) -> Result<Ptr<'a, ibv_p
     }
 }
 
-/// A completion queue of the id's own, and the channel for its events.
+/// Creates a completion queue for this id alone, and the channel for its events.
 fn own_queue(this: &Id, depth: u32) -> Result<(*mut ibv_comp_channel, *mut ibv_cq)> {
     let device = this.context().ok_or(EINVAL)?;
     let channel = verbs::ibv_create_comp_channel(device);
@@ -147,7 +147,7 @@ fn own_queue(this: &Id, depth: u32) -> Result<(*mut ibv_comp_channel, *mut ibv_c
     Ok((channel, cq))
 }
 
-/// Makes the completion queues the program does not name.
+/// Creates the completion queues that the program does not name.
 fn own_queues(this: &Id, init: &mut ibv_qp_init_attr) -> Result<()> {
     if init.send_cq.is_null() {
         let (channel, cq) = own_queue(this, init.cap.max_send_wr)?;
@@ -166,12 +166,12 @@ fn own_queues(this: &Id, init: &mut ibv_qp_init_attr) -> Result<()> {
     Ok(())
 }
 
-/// Destroys, by `destroy`, what an id has in this field, if anything.
+/// Destroys the object in this field of an id, if there is one.
 fn remove<T: Handle>(field: &Field<*mut T>, destroy: impl FnOnce(Last<'_, T>) -> c_int) {
     // SAFETY: the id has made the object for its program, which leaves it to the id to destroy it
     // and does not use it any more. No other call has taken it from the field.
     if let Some(object) = unsafe { Last::found(field.take()) } {
-        // What is still in use stays, and the program has lost it.
+        // An object that is still in use stays, and the program loses it.
         destroy(object);
     }
 }
@@ -186,7 +186,7 @@ fn destroy_queues(this: &Id) {
     }
 }
 
-/// Makes the id's queue pair, by `make`, and takes it as far as it can go without a peer.
+/// Creates the id's queue pair by `make`, and changes it to the last state that needs no peer.
 fn create(
     this: &Id,
     pd: Option<Ptr<'_, ibv_pd>>,
@@ -309,7 +309,7 @@ extern "C" fn rdma_create_srq_ex(
     id: Option<Ptr<'_, rdma_cm_id>>,
     init: Option<&mut ibv_srq_init_attr_ex>,
 ) -> c_int {
-    /// A protection domain is given.
+    /// Bit of the mask by which the protection domain is valid.
     const PD: u32 = 2;
     number(|| {
         let this = Id::of(id)?;

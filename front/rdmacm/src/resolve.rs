@@ -1,4 +1,4 @@
-//! Addresses of ids: binding, finding the way, listening.
+//! Addresses of ids: binding, resolving the route, listening.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -42,8 +42,8 @@ fn bind(this: &Id, address: SocketAddr) -> Result<()> {
         (inner.space, inner.options)
     };
     let ip = plain(address.ip());
-    // A loopback address says nothing of a device, as in Linux: libfabric binds to one to learn
-    // what all devices offer.
+    // A loopback address selects no device, as in Linux: libfabric binds to one to list what all
+    // devices offer.
     let open = ip.is_unspecified() || ip.is_loopback();
     let cm_device = if open { None } else { Some(CmDevice::at(ip)?) };
     let port = Port::take(space, address.ip(), address.port(), options.reuse)?;
@@ -69,7 +69,7 @@ pub(super) extern "C" fn rdma_resolve_addr(
         let destination = address::read(destination)?;
         if source.is_some() && lock(&this.core.inner).local.is_none() {
             let source = address::read(source)?;
-            // A program may leave the address open, and only the family is said.
+            // A program may leave the address open and give only the family.
             if !(source.ip().is_unspecified() && source.port() == 0) {
                 bind(this, source)?;
             }
@@ -88,12 +88,12 @@ pub(super) extern "C" fn rdma_resolve_addr(
     })
 }
 
-/// The address from which packets to there go. A link-local one comes with its link.
+/// The source address of packets to a destination. A link-local address includes its interface.
 fn source_for(mut destination: SocketAddr) -> Result<IpAddr> {
     let failed = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(libc::EHOSTUNREACH));
     let socket = UdpSocket::bind((address::any(destination.ip()), 0)).map_err(failed)?;
     destination.set_port(fairway_rdma::ROCE_PORT);
-    // Connecting a datagram socket sends nothing: the kernel looks for the route.
+    // Connecting a datagram socket sends nothing: the kernel only looks up the route.
     socket.connect(destination).map_err(failed)?;
     Ok(socket.local_addr().map_err(failed)?.ip())
 }
@@ -142,7 +142,7 @@ pub(super) extern "C" fn rdma_resolve_route(
     })
 }
 
-/// The one path there is, as a subnet administrator would describe it.
+/// The only path, as a subnet administrator would describe it.
 fn path(this: &Id) -> Result<ibv_sa_path_rec> {
     const EXACTLY: u8 = 2;
     let inner = lock(&this.core.inner);

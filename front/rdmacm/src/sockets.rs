@@ -1,11 +1,11 @@
-//! rsockets are not offered: programs that are linked to them start, and hear so.
+//! rsockets are not offered: programs that are linked to them start, and each call fails.
 
 use fairway_verbs::guard::{EOPNOTSUPP, number};
 
 macro_rules! not_offered {
     ($($name:ident)*) => {
         $(
-            /// Not offered. Whatever it is given is left alone.
+            /// Not offered. The arguments are ignored.
             #[unsafe(no_mangle)]
             extern "C" fn $name() -> isize {
                 number(|| Err(EOPNOTSUPP)) as isize

@@ -85,7 +85,7 @@ fn layouts() -> String {
     text
 }
 
-/// Events, what they say, and addresses by name.
+/// Layouts of events and of addresses by name.
 fn event_layouts(text: &mut String) {
     layout!(
         text,
@@ -177,7 +177,7 @@ fn socket_addresses_come_back_and_others_are_refused() {
         let read = address::read(unsafe { Address::found((&raw const storage).cast()) });
         assert_eq!(read, Ok(given));
     }
-    // AF_IB.
+    // This is AF_IB.
     let mut storage = address::write(SocketAddr::from(([127, 0, 0, 1], 1)));
     storage.ss_family = 27;
     // SAFETY: an address of another family, of which only that is read.

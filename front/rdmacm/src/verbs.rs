@@ -1,4 +1,4 @@
-//! The calls of libibverbs that are used here: those a program would make, too.
+//! The calls of libibverbs that are used here, which programs may call, too.
 
 use libc::{c_int, c_void};
 
@@ -35,7 +35,7 @@ unsafe extern "C" {
     pub(super) safe fn ibv_destroy_srq(srq: Last<'_, ibv_srq>) -> c_int;
 }
 
-/// The table behind a context.
+/// The extended table of a context.
 fn table(context: Ptr<'_, ibv_context>) -> &verbs_context {
     let front = std::mem::offset_of!(verbs_context, context);
     // SAFETY: the `ibv_context` is a part of a `verbs_context`, at this place.

@@ -1,5 +1,4 @@
-//! Programs that find each other by way of the connection manager: those of rdma-core, and perftest
-//! with `-R`.
+//! Programs that connect by the connection manager: those of rdma-core, and perftest with `-R`.
 
 #[path = "../../verbs/tests/common/mod.rs"]
 mod common;
@@ -9,12 +8,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs a server, then a client. Both have to succeed; what the client printed.
+/// Runs a server, then a client. Both must succeed. Returns the client's output.
 fn talk(server: &[&str], client: &[&str]) -> String {
     talk_over("roce", server, client)
 }
 
-/// The same over a provider.
+/// Like [`talk`], with a given provider.
 fn talk_over(provider: &str, server: &[&str], client: &[&str]) -> String {
     let port = free_port();
     let number = ["-p", &port.to_string()];
@@ -22,7 +21,7 @@ fn talk_over(provider: &str, server: &[&str], client: &[&str]) -> String {
     talk_as(provider, &server, &client)
 }
 
-/// The same at the port that the programs name, or know.
+/// Like [`talk_over`], with the programs' own or default port.
 fn talk_as(provider: &str, server: &[&str], client: &[&str]) -> String {
     let half = |arguments: &[&str]| {
         let mut half = command(arguments[0]);
@@ -101,7 +100,7 @@ fn udaddy_finds_queue_pairs_for_datagrams() {
     let _alone = alone();
     let server = ["udaddy", "-c", "3", "-C", "5"];
     let client = ["udaddy", "-s", "127.0.0.1", "-c", "3", "-C", "5"];
-    // Its option -p is no port.
+    // In this program, -p is not a port.
     let text = talk_as("roce", &server, &client);
     assert!(text.contains("return status 0"), "{text}");
 }
@@ -126,14 +125,14 @@ fn perftest_by_way_of_the_manager() {
             continue;
         }
         let common = [&[program, "-R", "-F", "-n", "100", "-s", "1024"], service].concat();
-        // What it is to measure it agrees on by a first connection, whatever the service.
+        // The programs agree on the measurement by a first connection, whatever the service.
         let text = talk(&common, &[&common[..], &["127.0.0.1"]].concat());
         let rows = text.lines().filter(|line| line.trim_start().starts_with("1024 "));
         assert_eq!(rows.count(), 1, "{program}: {text}");
     }
 }
 
-/// What the system's librdmacm exports, with versions.
+/// Names that the system's librdmacm exports, with versions.
 #[test]
 fn every_name_of_the_installed_library_is_there() {
     let installed = Path::new("/usr/lib/x86_64-linux-gnu/librdmacm.so.1");

@@ -1,9 +1,9 @@
-//! Requests to connect that come from another host, from whatever address and of whatever address
-//! they tell. The hosts are network namespaces, which need the superuser and the `ip` tool.
+//! Connection requests from another host, with various source addresses and claimed addresses. The
+//! hosts are network namespaces, which need the superuser and the `ip` tool.
 
 #[path = "../../verbs/tests/common/mod.rs"]
 mod common;
-#[allow(dead_code)] // Some of it is used here.
+#[allow(dead_code)] // Only some of these functions are used here.
 #[path = "../../../crates/rdma/tests/verbs_roce/namespaces.rs"]
 mod namespaces;
 #[path = "../../../crates/fairway/tests/common/superuser.rs"]
@@ -36,7 +36,7 @@ fn hosts(label: &str) -> Option<Namespaces> {
     made.then_some(hosts)
 }
 
-/// As [`hosts`], with a line that says so where they can't be made.
+/// Like [`hosts`], with a line that reports it where they can't be created.
 fn hosts_or_skip(label: &str) -> Option<Namespaces> {
     let hosts = hosts(label);
     if hosts.is_none() {
@@ -45,14 +45,14 @@ fn hosts_or_skip(label: &str) -> Option<Namespaces> {
     hosts
 }
 
-/// A program over the device that connects the hosts.
+/// A command that runs a program on the device that connects the hosts.
 fn on_wire(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = command(program);
     command.env("FAIRWAY_DEVICES", "wire");
     command
 }
 
-/// The program that prints the peer of each request, at the server.
+/// Runs, at the server, the program that prints the peer of each request.
 fn listening(hosts: &Namespaces, program: &std::path::Path, port: u16, backlog: u32) -> Running {
     let mut server = on_wire(program);
     server.args([SERVER_IP.to_string(), port.to_string(), backlog.to_string()]);
@@ -61,7 +61,7 @@ fn listening(hosts: &Namespaces, program: &std::path::Path, port: u16, backlog: 
     server
 }
 
-/// A socket of an address of the client: sends requests, and receives what answers them.
+/// A socket at an address of the client that sends requests and receives the answers.
 struct Asker {
     socket: UdpSocket,
     port: u16,
@@ -74,7 +74,8 @@ impl Asker {
         Asker { socket, port }
     }
 
-    /// Asks for a connection, under this number, as a host with this address.
+    /// Sends a connection request with this number, which claims to come from the host with this
+    /// address.
     fn ask(&self, number: u32, claimed: Ipv4Addr, greeting: &[u8]) {
         let [source, destination] = [claimed, SERVER_IP].map(IpAddr::from);
         let header = IpHeader { source_port: 9, source, destination };
@@ -88,7 +89,7 @@ impl Asker {
         self.socket.send_to(&datagram(from, &mad), to).unwrap();
     }
 
-    /// What answers, within a second.
+    /// The answer that arrives within a second.
     fn answer(&self) -> Option<Message> {
         let mut bytes = [0; 1024];
         let (length, _) = self.socket.recv_from(&mut bytes).ok()?;
@@ -125,7 +126,7 @@ fn request(number: u32, port: u16, private: [u8; Request::PRIVATE_LEN]) -> Reque
     }
 }
 
-/// A management datagram as RoCE has it.
+/// A RoCE packet with a management datagram.
 fn datagram(from: SocketAddr, mad: &[u8; cm::MAD_LEN]) -> Vec<u8> {
     let IpAddr::V4(ip) = from.ip() else { unreachable!() };
     let outer = Outer {
@@ -174,7 +175,8 @@ fn request_with_a_foreign_address_is_not_handed_to_the_program() {
     let server = listening(&hosts, &program, port, 4);
     let own = Ipv4Addr::new(10, 77, 0, 1);
     let asker = Asker::new(&hosts, own, port);
-    // Another's, its own other one, the server's, and one that is no host's.
+    // Addresses of another host, of the client's second address, of the server, and two that belong
+    // to no remote host.
     let lies = [[192, 0, 2, 7], [10, 77, 0, 3], [10, 77, 0, 2], [127, 0, 0, 1], [0, 0, 0, 0]];
     for (number, lie) in (1..).zip(lies) {
         asker.ask(number, Ipv4Addr::from(lie), b"last");
@@ -188,7 +190,7 @@ fn request_with_a_foreign_address_is_not_handed_to_the_program() {
     assert_eq!(server.outcome().succeeded(), "10.77.0.1\n");
 }
 
-/// A program may be bound to an address that packets to its peer are not sent from.
+/// A program may be bound to an address from which packets to its peer are not sent.
 #[test]
 fn client_of_any_of_its_hosts_addresses_is_served() {
     if !has("rping") {

@@ -6,7 +6,7 @@ use fairway::ServerAddress;
 
 use crate::status::{Failure, Result, Status};
 
-/// Looks up `host:port`. `v6`: the family that it has to have, if any.
+/// Looks up `host:port`. `v6` is the required address family, if any: true for IPv6.
 pub(crate) fn resolve(text: &str, v6: Option<bool>) -> Result<SocketAddr> {
     let found = ServerAddress::from(text).resolve().map_err(|error| match error {
         fairway::Error::Parameter { .. } => Failure::argument(
@@ -26,19 +26,19 @@ pub(crate) fn resolve(text: &str, v6: Option<bool>) -> Result<SocketAddr> {
     Ok(address)
 }
 
-/// The address that others reach a socket at which is bound to `local`.
+/// The address at which other hosts reach a socket that is bound to `local`.
 pub(crate) fn reachable(local: SocketAddr) -> SocketAddr {
     if !local.ip().is_unspecified() {
         return local;
     }
-    // A socket at `[::]` is one of both families.
+    // A socket at `[::]` serves both families.
     let v6 = if local.is_ipv6() { outward(true) } else { None };
     let ip = outward(false).or(v6).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     SocketAddr::new(ip, local.port())
 }
 
-/// The source address of packets to far away. Connecting a UDP socket sends nothing: it only asks
-/// for the route. The addresses are those set aside for documentation.
+/// The source address of packets to distant hosts. Connecting a UDP socket sends nothing: the
+/// kernel only looks up the route. The destinations are addresses reserved for documentation.
 fn outward(v6: bool) -> Option<IpAddr> {
     let (any, far) = match v6 {
         false => ("0.0.0.0:0", "192.0.2.1:9"),

@@ -1,9 +1,9 @@
-//! The exported functions. `include/rvma.h` says what each does; here arguments are checked.
+//! The exported functions. `include/rvma.h` documents each; this module checks their arguments.
 //!
-//! Common to all: pointers are NULL or point to what the header says, which is all that C can vouch
-//! for; so each `SAFETY` comment only says which promise of the header it rests on.
+//! Pointers are NULL or point to what the header requires. C offers no way to check that, so each
+//! `SAFETY` comment names only the promise of the header on which it relies.
 #![allow(non_snake_case)] // The paper's names.
-#![allow(clippy::missing_safety_doc)] // The header has the contracts.
+#![allow(clippy::missing_safety_doc)] // The header documents the contracts.
 
 mod setup;
 mod status;
@@ -13,7 +13,7 @@ mod window;
 
 use crate::status::{Failure, Result};
 
-/// A place for a result, which must not be NULL.
+/// Checks that a pointer to the memory for a result is not NULL.
 ///
 /// # Safety
 /// `place` is NULL, or a T may be written there while the reference is used.

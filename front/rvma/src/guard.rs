@@ -1,4 +1,4 @@
-//! The boundary between C and Rust: no panic crosses it, and every failure is kept for
+//! The boundary between C and Rust: no panic crosses it, and the last failure is kept for
 //! `RVMA_Last_error`.
 
 use std::ffi::c_int;
@@ -16,7 +16,7 @@ pub(crate) fn status(body: impl FnOnce() -> Result<()>) -> i32 {
     }
 }
 
-/// Runs the body of a call that returns something else, and `failed` if it fails.
+/// Runs the body of a call that returns another type; the result is `failed` if the body fails.
 pub(crate) fn value<T>(failed: T, body: impl FnOnce() -> Result<T>) -> T {
     run(body).unwrap_or(failed)
 }
@@ -26,9 +26,9 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
-/// Runs the body of a call, in which the thread is not cancelled (`pthread_cancel`): that would
-/// unwind the stack within a system call, and leave locks held. It is cancelled at the next point
-/// where that is possible, in the program.
+/// Runs the body of a call, in which the thread is not cancelled (`pthread_cancel`): a cancellation
+/// would unwind the stack within a system call, and leave locks held. It takes effect at the next
+/// cancellation point, in the program.
 fn uncancelled<R>(body: impl FnOnce() -> R) -> R {
     /// Its value in `<pthread.h>` of glibc and musl.
     const PTHREAD_CANCEL_DISABLE: c_int = 1;
@@ -42,9 +42,8 @@ fn uncancelled<R>(body: impl FnOnce() -> R) -> R {
 }
 
 fn run<T>(body: impl FnOnce() -> Result<T>) -> std::result::Result<T, Status> {
-    // What a panic left half done is behind locks whose poison `lock` overlooks: a window or a
-    // request may be lost by it, and memory is not endangered, because the NIC keeps its own
-    // tables.
+    // State that a panic left half changed is behind locks whose poison `lock` ignores. A window or
+    // a request may be lost, but memory is not endangered, because the NIC keeps tables of its own.
     let result = uncancelled(|| catch_unwind(AssertUnwindSafe(body))).unwrap_or_else(|_| {
         Err(Failure::new(Status::Internal, "the library panicked: please report what it printed"))
     });
@@ -54,17 +53,17 @@ fn run<T>(body: impl FnOnce() -> Result<T>) -> std::result::Result<T, Status> {
     })
 }
 
-/// Locks, also after a thread has panicked with the lock held.
+/// Locks a mutex, even if a thread has panicked while it held the lock.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Until when to wait.
+/// End of a wait; `None` for a wait without time-out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// A negative time-out is for ever.
+    /// The end of a time-out in milliseconds. A negative time-out never ends.
     pub(crate) fn after_ms(timeout_ms: i64) -> Deadline {
         let span = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
         Deadline(span.and_then(|span| Instant::now().checked_add(span)))
@@ -72,7 +71,7 @@ impl Deadline {
 
     pub(crate) const NEVER: Deadline = Deadline(None);
 
-    /// The time that is left, at most `longest`.
+    /// The remaining time, but at most `longest`.
     pub(crate) fn left(&self, longest: Duration) -> Duration {
         match self.0 {
             None => longest,

@@ -1,18 +1,19 @@
 //! librvma: Remote Virtual Memory Access as a C library.
 //!
 //! **What it is.** The calls of the RVMA paper (§III-C), with their names and argument order, and
-//! what a complete library needs besides, over Fairway's mailboxes. C programs include
-//! `include/rvma.h`, which is the reference, and link `librvma.so` or `librvma.a`; the man pages
-//! are in `man/`, two programs in `examples/`.
+//! the calls that a complete library needs in addition, implemented by Fairway's mailboxes. C
+//! programs include `include/rvma.h`, which is the reference, and link `librvma.so` or `librvma.a`;
+//! the man pages are in `man/`, two programs in `examples/`.
 //!
 //! **May import:** `fairway`, `libc`.
 //!
 //! **Invariants.** No protocol decision is made here. No panic crosses into C. A handle is a number
-//! that is looked up, never a pointer that is followed. Whatever C points us to is touched only
-//! while the header says that it is the library's. No lock of ours is taken under the NIC's.
+//! that is looked up, never a pointer that is followed. Memory that C passes by pointer is accessed
+//! only while the header says that it is the library's. No lock of this library is taken while the
+//! NIC's is held.
 //!
-//! **Modules.** `calls` has the exported functions: they check arguments and turn results
-//! into statuses. `library` holds what lives from `RVMA_Init` to `RVMA_Finalize`: `window`s,
+//! **Modules.** `calls` has the exported functions: they check arguments and convert results to
+//! statuses. `library` holds the objects that live from `RVMA_Init` to `RVMA_Finalize`: `window`s,
 //! `operations`, `peers`, and the `registry` of the application's memory.
 //!
 //! **How to test:** `cargo test -p fairway-rvma` compiles C programs against an installed copy of

@@ -16,19 +16,20 @@ use crate::slots::Slots;
 use crate::status::{Failure, Result, Status};
 use crate::window::Window;
 
-/// How long to wait, at the end, for peers to hear of it.
+/// Longest wait at the end for peers to acknowledge the farewell.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Distinguishes handles of windows from those of requests.
+/// Kind of window handles, different from that of request handles.
 const KIND: usize = 1;
 
 static CURRENT: RwLock<Option<Arc<Library>>> = RwLock::new(None);
-/// This process is the child of one that had initialised: the thread that serves is not here, and
-/// the sockets are the parent's.
+/// Set in a child of a process that had initialised the library: the background thread does not
+/// exist in the child, and the sockets are the parent's.
 static FORKED: AtomicBool = AtomicBool::new(false);
-/// Is there something that a child could not have? Set before the beginning, until after the end.
+/// Whether the library holds resources that a child could not use. Set before initialisation
+/// begins, until after finalisation.
 static IN_USE: AtomicBool = AtomicBool::new(false);
 
-/// Everything there is between the beginning and the end.
+/// All state from `RVMA_Init` to `RVMA_Finalize`.
 pub(crate) struct Library {
     pub(crate) context: Context,
     pub(crate) registry: Registry,
@@ -62,7 +63,7 @@ pub(crate) fn end() -> Result<()> {
     Ok(())
 }
 
-/// What `RVMA_Init` made.
+/// The state that `RVMA_Init` created.
 pub(crate) fn current() -> Result<Arc<Library>> {
     check_not_forked()?;
     let current = CURRENT.read().unwrap_or_else(PoisonError::into_inner);
@@ -76,7 +77,8 @@ fn check_not_forked() -> Result<()> {
     }
 }
 
-/// From the first `RVMA_Init` on, children know what they are the children of.
+/// Registers a handler by which, after the first `RVMA_Init`, children of `fork` find out that
+/// their parent had initialised the library.
 fn watch_for_forks() {
     extern "C" fn in_child() {
         if IN_USE.load(Ordering::Acquire) {
@@ -112,17 +114,18 @@ impl Library {
         let mut windows = lock(&self.windows);
         windows.iter_mut().for_each(|window| window.free());
         drop(windows);
-        // Peers that do not answer are told nothing more; all is closed either way.
+        // Peers that do not answer are not notified again; all connections are closed in either
+        // case.
         let _ = self.context.shutdown(FAREWELL);
         self.operations.cancel_all();
     }
 
-    /// Did the end come meanwhile?
+    /// Whether `RVMA_Finalize` has been called meanwhile.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// The address of the first socket.
+    /// Address of the first socket.
     pub(crate) fn local_addr(&self) -> Result<SocketAddr> {
         let addresses = self.context.local_addrs();
         addresses.first().copied().ok_or_else(|| Failure::of(Status::Internal))

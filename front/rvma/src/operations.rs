@@ -1,8 +1,9 @@
-//! Puts and gets under way.
+//! Puts and gets in progress.
 //!
-//! All go through one Jetty, so the puts of a process to a mailbox keep their order. Completions
-//! are taken by whichever thread polls or waits: one waiting thread leads and sleeps on the Jetty,
-//! the others on a condition until the leader has something for them or leaves.
+//! All use one Jetty, so the puts of a process to a mailbox keep their order. Completions are taken
+//! by any thread that polls or waits: one waiting thread is the leader and sleeps on the Jetty, and
+//! the others sleep on a condition variable until the leader has a completion for them or stops
+//! waiting.
 
 use std::collections::BTreeSet;
 use std::ffi::c_void;
@@ -17,16 +18,16 @@ use crate::registry::Lease;
 use crate::slots::Slots;
 use crate::status::{Failure, Result, Status};
 
-/// Operations that can be under way.
+/// Largest number of operations in progress.
 const DEPTH: u32 = 32_768;
-/// Distinguishes handles of requests from those of windows.
+/// Kind of request handles, different from that of window handles.
 const KIND: usize = 2;
-/// How long to wait for room for one operation more.
+/// Longest wait for room for one more operation, in milliseconds.
 const MOMENT_MS: i64 = 10;
-/// No single sleep is longer: a net under notices that were missed.
+/// Longest single sleep, in case a notification was missed.
 const NAP: Duration = Duration::from_millis(200);
 
-/// Which way the bytes go.
+/// Direction of the transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Put,
@@ -37,27 +38,27 @@ pub(crate) enum Direction {
 pub(crate) struct Operations {
     jetty: Jetty,
     table: Mutex<Table>,
-    /// Notified when an operation has ended, or when no thread leads any more.
+    /// Notified when an operation has ended, or when the leader has stopped waiting.
     changed: Condvar,
 }
 
 struct Table {
     slots: Slots<Operation>,
-    /// Some thread sleeps on the Jetty. No other takes completions then: the sleeper would not
-    /// wake for one that was taken from it.
+    /// Whether a leader sleeps on the Jetty. No other thread takes completions then, because the
+    /// sleeping thread would not wake for a completion that was taken from it.
     led: bool,
-    /// Counts operations that have ended.
+    /// Number of operations that have ended.
     ended: u64,
     next_serial: u64,
-    /// The serial numbers of operations under way that have no request.
+    /// Serial numbers of operations in progress that have no request.
     detached: BTreeSet<u64>,
-    /// The first failure of those since the last `RVMA_Flush`.
+    /// The first failure of a detached operation since the last `RVMA_Flush`.
     first_failure: Option<Failure>,
     completions: Vec<Completion>,
 }
 
 struct Operation {
-    /// Keeps the registration of its memory.
+    /// Keeps the registration of the operation's memory.
     _lease: Lease,
     serial: u64,
     detached: bool,
@@ -65,7 +66,7 @@ struct Operation {
     result: Option<Status>,
 }
 
-/// What an operation was to do, for the message if it fails.
+/// Description of an operation, for the message if it fails.
 #[derive(Clone, Copy, Debug)]
 struct What {
     direction: Direction,
@@ -88,7 +89,8 @@ impl Operations {
         Ok(Operations { jetty, table: Mutex::new(table), changed: Condvar::new() })
     }
 
-    /// Begins an operation; its handle. `detached`: it has no request, and only a flush reports it.
+    /// Begins an operation, and returns its handle. A `detached` operation has no request, and only
+    /// a flush reports its result.
     pub(crate) fn begin(
         &self,
         direction: Direction,
@@ -114,14 +116,14 @@ impl Operations {
         }
     }
 
-    /// Waits a moment for something to end; has something?
+    /// Waits up to [`MOMENT_MS`] for an operation to end; true if one has.
     fn make_room(&self) -> bool {
         let before = lock(&self.table).ended;
         let ended = |table: &mut Table| (table.ended != before).then_some(());
         self.wait_for(Deadline::after_ms(MOMENT_MS), ended).is_ok()
     }
 
-    /// How the operation ended, if it has; its handle is void then.
+    /// The result of an operation, if it has ended; its handle is then invalid.
     pub(crate) fn test(&self, handle: usize) -> Result<Option<Result<()>>> {
         let mut table = lock(&self.table);
         if table.take_completions(&self.jetty) {
@@ -130,7 +132,7 @@ impl Operations {
         table.take_result(handle)
     }
 
-    /// Waits for its end; the inner result says what it was.
+    /// Waits for the end of an operation. The inner result is the operation's.
     pub(crate) fn wait(&self, handle: usize, deadline: Deadline) -> Result<Result<()>> {
         self.wait_for(deadline, |table| table.take_result(handle).transpose())?
     }
@@ -175,12 +177,13 @@ impl Operations {
             if let Ok(completion) = completion {
                 table.record_completion(&completion);
             }
-            // Waiting threads look at what has ended, and one of them leads if this thread leaves.
+            // Waiting threads check for ended operations, and one of them becomes leader if this
+            // thread was it.
             self.changed.notify_all();
         }
     }
 
-    /// Ends whatever has not ended: the NIC is gone.
+    /// Cancels all operations in progress, because the NIC is closed.
     pub(crate) fn cancel_all(&self) {
         let mut table = lock(&self.table);
         table.take_completions(&self.jetty);
@@ -211,7 +214,7 @@ impl Table {
         }
     }
 
-    /// Runs a turn, unless some thread leads, and handles completions. Returns whether there were
+    /// Polls the NIC, unless there is a leader, and handles completions. Returns whether there were
     /// any.
     fn take_completions(&mut self, jetty: &Jetty) -> bool {
         if self.led {
@@ -241,7 +244,8 @@ impl Table {
         }
     }
 
-    /// The outer result: is there such a request?
+    /// The result of an ended operation, `None` if it has not ended. Fails if there is no such
+    /// request.
     fn take_result(&mut self, handle: usize) -> Result<Option<Result<()>>> {
         let operation = self.slots.get_mut(handle).filter(|operation| !operation.detached);
         let operation = operation.ok_or_else(|| Failure::of(Status::Request))?;
@@ -267,7 +271,7 @@ impl Operation {
     }
 }
 
-/// A mailbox address as C has it.
+/// Converts a mailbox address from C.
 pub(crate) fn mailbox_address(virtual_addr: *mut c_void) -> u64 {
     virtual_addr as usize as u64
 }

@@ -1,4 +1,4 @@
-//! How a process is to be reached: what the program says, and else the environment.
+//! Network settings of a process, from the program, or else from the environment.
 
 use std::ffi::{CStr, c_char};
 use std::fmt::Display;
@@ -11,14 +11,14 @@ use fairway::{Builder, Context, Limits, Profile, ProtocolDuration, Spec};
 use crate::status::{Failure, Result};
 use crate::types::InitOptions;
 
-/// Registered pieces of memory at the least; and beyond one per buffer, for operations.
+/// Least number of registered segments, in addition to one per buffer; they are for operations.
 const SEGMENTS: u32 = 65_536;
-/// Most posted and kept buffers.
+/// Largest number of posted and kept buffers.
 const BUFFERS_MAX: u32 = 1 << 19;
 /// Keep-alives sent before a silent peer is declared dead.
 const PROBES: u64 = 6;
 
-/// What `RVMA_Init` was asked for, complete.
+/// Complete settings of `RVMA_Init`.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) builder: Builder,
@@ -82,7 +82,7 @@ fn dead_after(ms: u64) -> Profile {
         .peer_dead(ProtocolDuration::from_ms(ms))
 }
 
-/// A string of the program's, or of the environment.
+/// A string that the program gives, or else the environment.
 ///
 /// # Safety
 /// `given` is NULL or ends with a NUL.
@@ -98,7 +98,7 @@ unsafe fn text(given: *const c_char, name: &str) -> Result<Option<String>> {
     }
 }
 
-/// A number of the program's, unless that is 0; or of the environment.
+/// A number that the program gives, or the environment's if that is 0.
 fn number<T: FromStr + PartialEq + Default>(given: T, name: &str) -> Result<Option<T>>
 where
     T::Err: Display,

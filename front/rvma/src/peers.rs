@@ -1,4 +1,5 @@
-//! Connections to other processes: made on first use, and made again when they have ended.
+//! Connections to other processes, which are established on first use, and again after they have
+//! ended.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,8 +11,8 @@ use fairway::{Context, Error, Peer};
 use crate::guard::lock;
 use crate::status::{Failure, Result, Status};
 
-/// The connection to each address. An address has a lock of its own, held while connecting, so that
-/// threads that put to others go on meanwhile.
+/// The connection to each address. Each address has a lock that is held while connecting, so that
+/// threads with other peers are not blocked.
 pub(crate) struct Peers {
     context: Context,
     timeout: Duration,
@@ -23,14 +24,14 @@ impl Peers {
         Peers { context, timeout, known: Mutex::new(BTreeMap::new()) }
     }
 
-    /// The living connection to this address.
+    /// The open connection to this address.
     pub(crate) fn get(&self, address: SocketAddr) -> Result<Peer> {
         let entry = lock(&self.known).entry(address).or_default().clone();
         let mut connection = lock(&entry);
         if let Some(peer) = connection.as_ref().filter(|peer| peer.is_alive()) {
             return Ok(peer.clone());
         }
-        // One that the other side has opened is as good.
+        // A connection that the peer has opened is used, too.
         let theirs = self.context.peers().into_iter().find(|peer| peer.address() == address);
         let peer = match theirs {
             Some(peer) => peer,

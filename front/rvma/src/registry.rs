@@ -1,10 +1,10 @@
-//! Memory of the application, as the NIC knows it.
+//! Registered memory of the application.
 //!
-//! C programs post any memory and never say that it is theirs again but by freeing it. A
-//! registration in software pins nothing: it is an entry in a table that says "these bytes may be
-//! named". So the registrations of buffers that come again are kept, and one whose memory has gone
-//! meanwhile does no harm: its bytes are touched only by operations and epochs, all of which belong
-//! to memory that the application has posted and not got back.
+//! C programs post any memory, and the only sign that they have reused it is that they free it. A
+//! registration in software pins nothing: it is an entry in a table of memory that operations may
+//! name. So the registrations of buffers are kept for their next use, and a registration whose
+//! memory has been freed does no harm: its bytes are accessed only by operations and epochs, all of
+//! which belong to memory that the application has posted and not received back.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -16,10 +16,10 @@ use fairway::{Context, LocalSlice, Memory, Rights, Segment};
 use crate::guard::lock;
 use crate::status::{Failure, Result};
 
-/// Registrations kept for later, and more if more are in use.
+/// Number of registrations kept for reuse; more exist while more are in use.
 const KEPT: usize = 1024;
 
-/// What is registered, by address of the first byte.
+/// Registrations, by address of the first byte.
 pub(crate) struct Registry {
     context: Context,
     known: Mutex<Known>,
@@ -27,8 +27,8 @@ pub(crate) struct Registry {
 
 struct Known {
     by_start: BTreeMap<usize, Arc<Registered>>,
-    /// With so many, unused ones are dropped. Twice what was in use then, so that looking for
-    /// them costs little per registration.
+    /// Number of registrations from which unused ones are dropped. It is twice the number in use at
+    /// the last removal, so that the search costs little per registration.
     enough: usize,
 }
 
@@ -52,10 +52,10 @@ impl Registry {
         Registry { context, known: Mutex::new(known) }
     }
 
-    /// The `size` bytes from `start` on.
+    /// Returns a lease of the `size` bytes from `start` on.
     ///
     /// # Safety
-    /// They can be read, and written if whatever the lease is used for writes, until that has
+    /// The bytes can be read, and written if the lease is used for writing, until that use has
     /// ended.
     pub(crate) unsafe fn lease(&self, start: *const c_void, size: i64) -> Result<Lease> {
         let length = checked_size(size)?;
@@ -112,7 +112,7 @@ impl Lease {
         Lease { registered: registered.clone(), offset, length: length as u64 }
     }
 
-    /// For a call of the NIC.
+    /// The memory in the form that the NIC's calls take.
     pub(crate) fn slice(&self) -> LocalSlice<'_> {
         self.registered.segment.slice(self.offset..self.offset + self.length)
     }
@@ -135,7 +135,7 @@ mod tests {
         let registry = registry();
         let bytes = [0u8; 256];
         let at = |offset: usize| bytes[offset..].as_ptr().cast::<c_void>();
-        // SAFETY: nothing is done with the leases.
+        // SAFETY: the leases are not used.
         let lease = |offset, size| unsafe { registry.lease(at(offset), size) }.unwrap();
         let whole = lease(0, 256);
         assert_eq!((whole.offset, whole.length), (0, 256));
@@ -148,7 +148,7 @@ mod tests {
     fn only_unused_registrations_are_released() {
         let registry = registry();
         let bytes = vec![0u8; 8 * KEPT + 16];
-        // SAFETY: nothing is done with the leases.
+        // SAFETY: the leases are not used.
         let lease =
             |offset: usize| unsafe { registry.lease(bytes[offset..].as_ptr().cast(), 4).unwrap() };
         let used = lease(0);
@@ -165,13 +165,13 @@ mod tests {
     fn sizes_that_no_operation_has_are_refused() {
         let registry = registry();
         for size in [-1, 1 << 32, i64::MIN] {
-            // SAFETY: refused.
+            // SAFETY: the call is refused, so it uses no memory.
             let refused = unsafe { registry.lease([0u8; 4].as_ptr().cast(), size) };
             assert!(refused.is_err());
         }
         // SAFETY: no bytes.
         assert!(unsafe { registry.lease(std::ptr::null(), 0) }.is_ok());
-        // SAFETY: refused.
+        // SAFETY: the call is refused, so it uses no memory.
         assert!(unsafe { registry.lease(std::ptr::null(), 1) }.is_err());
     }
 }

@@ -1,9 +1,9 @@
-//! Things that C holds a handle to. A handle is a number in the guise of a pointer, never followed:
-//! one that was freed, or never was one, is recognised.
+//! Tables of objects to which C holds handles. A handle is a number in the form of a pointer that
+//! is never followed. Freed and invalid handles are recognised.
 
 use std::ffi::c_void;
 
-/// Numbered things. Handles of one table are no handles of another if their `kind`s differ.
+/// A table of objects by number. Handles of tables with different `kind`s differ.
 pub(crate) struct Slots<T> {
     kind: usize,
     entries: Vec<Entry<T>>,
@@ -22,7 +22,7 @@ const GENERATION_SHIFT: u32 = 32;
 const _: () = assert!(usize::BITS == 64, "librvma is for 64-bit machines");
 
 impl<T> Slots<T> {
-    /// `kind`: 1 to 15.
+    /// Creates an empty table; `kind` is 1 to 15.
     pub(crate) fn new(kind: usize) -> Self {
         debug_assert!((1..16).contains(&kind));
         Slots { kind, entries: Vec::new(), free: Vec::new() }
@@ -63,7 +63,7 @@ impl<T> Slots<T> {
     }
 }
 
-/// A handle as C has it.
+/// Converts a handle to C's type.
 pub(crate) fn to_pointer(handle: usize) -> *mut c_void {
     std::ptr::without_provenance_mut(handle)
 }

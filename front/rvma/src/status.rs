@@ -1,4 +1,4 @@
-//! How calls end: the numbers that C sees, and why a call failed, in words.
+//! Status numbers that C receives, and texts of failures.
 
 use std::cell::RefCell;
 use std::ffi::CStr;
@@ -32,7 +32,7 @@ pub(crate) enum Status {
     Refused = 26,
 }
 
-/// All of them, with what they mean.
+/// All statuses, with their texts.
 const MEANINGS: &[(Status, &CStr)] = &[
     (Status::Success, c"success"),
     (Status::Argument, c"an argument is NULL, out of range, or malformed"),
@@ -59,13 +59,13 @@ const MEANINGS: &[(Status, &CStr)] = &[
 ];
 
 impl Status {
-    /// What the number means, if it is one of ours.
+    /// Text of a status number, if it is one of this library's.
     pub(crate) fn meaning(number: i32) -> &'static CStr {
         let known = MEANINGS.iter().find(|(status, _)| *status as i32 == number);
         known.map_or(c"no status of this library", |(_, meaning)| meaning)
     }
 
-    /// How an operation ended.
+    /// The status for an operation's completion.
     pub(crate) fn of_completion(status: fairway::Status) -> Status {
         match status {
             fairway::Status::Success => Status::Success,
@@ -89,7 +89,7 @@ pub(crate) struct Failure {
     pub(crate) text: String,
 }
 
-/// What everything behind the C calls returns.
+/// Result type of the functions behind the C calls.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
@@ -97,12 +97,12 @@ impl Failure {
         Failure { status, text: text.into() }
     }
 
-    /// An argument can't be what it is.
+    /// An argument has an illegal value.
     pub(crate) fn argument(name: &str, value: impl Display, remedy: &str) -> Failure {
         Failure::new(Status::Argument, format!("{name} can't be {value}: {remedy}"))
     }
 
-    /// The failure of this status, with its meaning as text.
+    /// The failure of this status, with the status's text.
     pub(crate) fn of(status: Status) -> Failure {
         Failure::new(status, Status::meaning(status as i32).to_string_lossy())
     }
@@ -138,12 +138,12 @@ impl From<fairway::Error> for Failure {
     }
 }
 
-/// Bytes of a failure's text that are kept, with the zero byte at its end.
+/// Bytes of a failure's text that are kept, including the zero byte at the end.
 const TEXT_BYTES: usize = 512;
 
 thread_local! {
-    /// Needs no destructor: `exit` would run it, perhaps from the handler of a signal, where the
-    /// allocator that it called could be waited for without end.
+    /// The last failure of this thread. It needs no destructor, because `exit` would run one,
+    /// perhaps from a signal handler, where the allocator's lock could block for ever.
     static LAST: RefCell<(Status, [u8; TEXT_BYTES])> =
         const { RefCell::new((Status::Success, [0; TEXT_BYTES])) };
 }
@@ -153,7 +153,7 @@ pub(crate) fn remember(failure: &Failure) {
     let mut text = [0; TEXT_BYTES];
     let kept = failure.text.bytes().filter(|byte| *byte != 0).take(TEXT_BYTES - 1);
     text.iter_mut().zip(kept).for_each(|(to, byte)| *to = byte);
-    // A thread that is ending makes no further call.
+    // The value is inaccessible only in a thread that is ending, which makes no further call.
     let _ = LAST.try_with(|last| *last.borrow_mut() = (failure.status, text));
 }
 
@@ -162,7 +162,7 @@ pub(crate) fn last_status() -> Status {
     LAST.try_with(|last| last.borrow().0).unwrap_or(Status::Success)
 }
 
-/// Its text: good until the next failure in this thread.
+/// Text of the last failure in this thread, valid until the next failure in this thread.
 pub(crate) fn last_error() -> *const std::ffi::c_char {
     LAST.try_with(|last| last.borrow().1.as_ptr().cast()).unwrap_or(c"".as_ptr())
 }

@@ -1,4 +1,4 @@
-//! The structures that C programs share with us, as `rvma.h` lays them out.
+//! The structures that C programs share with this library, as `rvma.h` lays them out.
 
 use std::ffi::{c_char, c_void};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -117,8 +117,8 @@ unsafe impl Send for EpochInfo {}
 /// `RVMA_EPOCH_EARLY`.
 pub(crate) const EPOCH_EARLY: u32 = 1;
 
-/// Options of C: NULL for the defaults, or a structure that says its own size, so that later
-/// versions can append members and still know what an older program has.
+/// Reads options of C: NULL for the defaults, or a structure that begins with its own size, so that
+/// later versions can append members and still recognise an older program's structure.
 ///
 /// # Safety
 /// `options` is NULL, or `struct_size` bytes from it on can be read, and at least four.

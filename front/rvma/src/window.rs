@@ -1,4 +1,4 @@
-//! Windows: a mailbox, the buffers posted to it, and what its owner was told of them.
+//! Windows: a mailbox, the buffers posted to it, and the epochs already reported to its owner.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -14,9 +14,10 @@ use crate::registry::Lease;
 use crate::status::{Failure, Result, Status};
 use crate::types::{EPOCH_EARLY, EpochInfo};
 
-/// Ended epochs remembered until the program asks for them; the oldest are dropped first.
+/// Largest number of ended epochs that are kept until the program requests them; the oldest are
+/// dropped first.
 const UNTOLD_MAX: usize = 4096;
-/// No single sleep is longer: a net under notices that were missed.
+/// Longest single sleep, in case a notification was missed.
 const NAP: Duration = Duration::from_secs(1);
 
 /// A mailbox of this process.
@@ -24,41 +25,41 @@ pub(crate) struct Window {
     context: Context,
     nack: bool,
     freed: AtomicBool,
-    /// Counts the changes after which calls that wait for an epoch look again.
+    /// Incremented by changes after which calls that wait for an epoch check again.
     changes: AtomicU64,
     state: Mutex<State>,
 }
 
 struct State {
-    /// Goes when the window is freed, and before `posted`, which it stores to.
+    /// Dropped when the window is freed, and before `posted`, to whose records it stores.
     mailbox: Option<Mailbox>,
-    /// Buffers whose epochs were not seen to have ended, oldest first.
+    /// Buffers whose epochs have not been found ended, oldest first.
     posted: VecDeque<Posted>,
-    /// Ended epochs that the owner was not told of.
+    /// Ended epochs that were not reported to the owner.
     untold: VecDeque<EpochInfo>,
-    /// The epoch of the next buffer.
+    /// Epoch of the next buffer.
     next_epoch: u64,
-    /// The number of the next buffer.
+    /// Number of the next buffer.
     number: u64,
 }
 
 struct Posted {
-    /// Keeps the registration, so that it is there when the buffer comes again.
+    /// Keeps the registration, so that it exists when the buffer is posted again.
     _lease: Lease,
     size: i64,
     epoch: u64,
     end: End,
 }
 
-/// How the library itself learns that an epoch has ended.
+/// How the library detects that an epoch has ended.
 enum End {
-    /// `wait` and `take` report the epoch to the owner.
+    /// By the library's own record; `wait` and `take` report the epoch to the owner.
     Tell(Arc<EpochRecord>),
-    /// The owner passed a record of its own.
+    /// By a pointer, because the owner passed a record of its own.
     Told(Arc<AtomicPtr<c_void>>),
 }
 
-// The waits below ask these from under the NIC's lock, so nothing here may lock the window.
+// Waiting calls use these while they hold the NIC's lock, so nothing here may lock the window.
 impl End {
     fn is_over(&self) -> bool {
         match self {
@@ -68,7 +69,7 @@ impl End {
     }
 }
 
-/// Where the owner wants to be told.
+/// Location of the owner's notification.
 #[derive(Clone, Copy)]
 pub(crate) enum Notify {
     Pointer(*mut *mut c_void),
@@ -130,11 +131,11 @@ impl Window {
         state.mailbox()?.close(nack.unwrap_or(self.nack)).map_err(explain)
     }
 
-    /// Forgets everything: no buffer is the library's any more.
+    /// Frees the window. No buffer belongs to the library any more.
     pub(crate) fn free(&self) {
         let mut state = lock(&self.state);
         self.freed.store(true, Ordering::Release);
-        // Takes its buffers back, and wakes waiting calls.
+        // Dropping the mailbox returns its buffers, and wakes waiting calls.
         drop(state.mailbox.take());
         state.posted.clear();
         state.untold.clear();
@@ -161,7 +162,7 @@ impl Window {
         Ok(info(&told))
     }
 
-    /// The next ended epoch that its owner was not told of, if there is one.
+    /// The next ended epoch that was not reported to the owner, if there is one.
     pub(crate) fn take(&self) -> Result<Option<EpochInfo>> {
         let mut state = lock(&self.state);
         state.mailbox()?;
@@ -169,7 +170,7 @@ impl Window {
         Ok(state.untold.pop_front())
     }
 
-    /// The same, waiting for it.
+    /// Waits for the next ended epoch that was not reported to the owner.
     pub(crate) fn wait(&self, deadline: Deadline) -> Result<EpochInfo> {
         loop {
             let seen = self.changes.load(Ordering::Acquire);
@@ -187,7 +188,8 @@ impl Window {
     }
 }
 
-/// Sleeps until `stirred`, or for a while: the caller looks again. Fails when the time is over.
+/// Sleeps until `stirred` returns true, or for a limited time, after which the caller checks again.
+/// Fails at the deadline.
 pub(crate) fn sleep(
     context: &Context,
     deadline: Deadline,
@@ -205,7 +207,7 @@ impl State {
         self.mailbox.as_ref().ok_or_else(|| Failure::of(Status::Cancelled))
     }
 
-    /// Takes notice of the epochs that have ended. They end in the order of their buffers.
+    /// Processes the epochs that have ended. They end in the order of their buffers.
     fn collect(&mut self) {
         while self.posted.front().is_some_and(|posted| posted.end.is_over()) {
             let Some(posted) = self.posted.pop_front() else { return };
@@ -228,7 +230,7 @@ impl State {
         }
     }
 
-    /// The record of the next epoch that its owner is to be told of.
+    /// The record of the next epoch that will be reported to the owner.
     fn awaited(&self) -> Option<Arc<EpochRecord>> {
         self.posted.iter().find_map(|posted| match &posted.end {
             End::Tell(record) => Some(record.clone()),
@@ -251,7 +253,7 @@ fn info(epoch: &Epoch) -> EpochInfo {
     }
 }
 
-/// What went wrong with a mailbox, as C is told.
+/// Converts an error of a mailbox to a failure for C.
 fn explain(error: Error) -> Failure {
     let status = match &error {
         Error::Parameter { name: "mailbox address", .. } => Status::AddressUsed,

@@ -1,6 +1,6 @@
-//! The C programs that the README and rvma(7) print: compiled with warnings as errors, and run, the
-//! receiver and the sender, as they are printed. HOST is this host; where another program has the
-//! port that they name, it is another port.
+//! The C programs that the README and rvma(7) print. They are compiled with warnings as errors, and
+//! the receiver and the sender are run as they are printed, except that HOST is this host, and
+//! another port is used if the printed one is taken.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn of_readme() -> Vec<String> {
     blocks.map(|rest| rest.split("```").next().unwrap_or_default().to_owned()).collect()
 }
 
-/// The programs of the overview, without what is markup.
+/// The programs of rvma(7), without markup.
 fn of_overview() -> Vec<String> {
     let page = text("man/rvma.7");
     let (_, example) = page.split_once(".SH EXAMPLE\n").expect("an example");
@@ -29,7 +29,7 @@ fn of_overview() -> Vec<String> {
     blocks.map(|rest| plain(rest.split(".RE").next().unwrap_or_default())).collect()
 }
 
-/// A port that is free, with those after it that a process takes.
+/// A free port, followed by free ports for the process's other sockets.
 fn port() -> u16 {
     let is_free = |first: u16| (first..first + 4).all(|port| UdpSocket::bind(("::", port)).is_ok());
     (PORT..PORT + 4000).step_by(10).find(|&first| is_free(first)).expect("a free port")
@@ -52,9 +52,8 @@ fn documented_programs_compile_and_run() {
         });
         let mut receiver =
             Command::new(receiver).stdout(Stdio::piped()).spawn().expect("it starts");
-        // The sender asks until the receiver listens. Its put is refused before the receiver has
-        // made the mailbox, so it is to be started after that; nothing shows when that is, so
-        // again.
+        // The sender retries until the receiver listens. Its put is refused if the receiver has not
+        // made the mailbox yet, and nothing shows when it has, so the sender is started repeatedly.
         let begun = Instant::now();
         let sends = || Command::new(&sender).status().expect("it starts").success();
         let sent = std::iter::repeat_with(sends)

@@ -1,4 +1,4 @@
-//! What is installed: the header, the libraries' symbols, and a man page for every call.
+//! Checks the installed files: the header, the libraries' symbols, and a man page for every call.
 
 mod common;
 
@@ -41,7 +41,7 @@ fn every_function_has_a_man_page() {
     assert!(functions.len() > 30, "only {} functions found", functions.len());
     for function in &functions {
         let page = text(&format!("man/{function}.3"));
-        // A link, or the page itself.
+        // The page is a link to another page, or the text itself.
         let page = match page.strip_prefix(".so man3/") {
             Some(other) => text(&format!("man/{}", other.trim())),
             None => page,

@@ -18,7 +18,7 @@ const PROGRAMS: &[&str] = &[
 
 const SANITIZER: &[&str] = &["-fsanitize=address", "-fno-omit-frame-pointer"];
 
-/// The copy that all these programs are compiled against.
+/// The installed copy that all these programs are compiled against.
 fn installed() -> Option<&'static Installed> {
     static INSTALLED: OnceLock<Option<Installed>> = OnceLock::new();
     INSTALLED.get_or_init(|| Installed::new("rvma-programs")).as_ref()
@@ -29,7 +29,7 @@ fn compile_and_run(variant: &str, linking: Linking, extra: &[&str]) {
     for source in PROGRAMS {
         let program = installed.compile(source, variant, linking, extra);
         run(&program);
-        // Those with the static library are large.
+        // Programs with the static library are large.
         std::fs::remove_file(program).expect("the program is there");
     }
 }
@@ -58,8 +58,8 @@ fn programs_run_under_address_sanitizer_with_the_static_library() {
     }
 }
 
-/// AddressSanitizer sees the application's memory in the library's system calls: what the programs
-/// above free is really not touched any more.
+/// AddressSanitizer checks the application's memory in the library's system calls, so the library
+/// really does not access memory that the programs above have freed.
 #[test]
 fn the_sanitizer_finds_an_injected_bug() {
     let Some(installed) = can_sanitize().then(installed).flatten() else { return };
@@ -74,7 +74,7 @@ fn the_sanitizer_finds_an_injected_bug() {
 
 fn can_sanitize() -> bool {
     let library = Command::new("cc").arg("-print-file-name=libasan.so").output();
-    // A path, if it is there; the bare name if not.
+    // The compiler prints a path if the library exists, and the bare name if not.
     let there = library.is_ok_and(|answer| answer.stdout.starts_with(b"/"));
     if !there {
         skip("tests under AddressSanitizer: the C compiler has none");

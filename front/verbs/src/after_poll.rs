@@ -1,23 +1,23 @@
-//! Work that waits until the program has polled a completion queue: a hook of the connection
-//! manager, which completion queues call and know nothing else of.
+//! Work that is deferred until the program has polled a completion queue. Completion queues call
+//! this hook of the connection manager and use no other part of it.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How much work waits, so that a poll without any costs one load.
+/// Number of deferred items, so that a poll without any costs one load.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-/// The function that does what is due.
+/// The function that performs the deferred work.
 static WORK: OnceLock<fn()> = OnceLock::new();
 
-/// Has `work` called after each poll that found its queue empty, while `waiting` is not zero. The
-/// first function stays: there is one connection manager in a process.
+/// Registers `work`, which is called after each poll that found its queue empty while `waiting` is
+/// not zero. The first function registered stays, because a process has one connection manager.
 pub fn set_waiting(waiting: usize, work: fn()) {
     WORK.get_or_init(|| work);
     WAITING.store(waiting, Ordering::Release);
 }
 
-/// How much work waits.
+/// Number of deferred items.
 pub fn waiting() -> usize {
     WAITING.load(Ordering::Acquire)
 }

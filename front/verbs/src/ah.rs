@@ -11,26 +11,26 @@ use crate::guard::{EINVAL, Result, number, object, status};
 use crate::pointer::{Array, Handle, Last, Out, Ptr};
 use crate::query;
 
-/// An address handle as programs hold it.
+/// Object behind an `ibv_ah` that a program holds.
 #[repr(C)]
 pub struct AddressHandle {
     base: ibv_ah,
-    /// The provider's number for the address.
+    /// The provider's identifier of the address.
     pub(crate) address: u64,
 }
 
-// SAFETY: `create` makes all of them, at the start of an `AddressHandle` from a box.
+// SAFETY: `create` makes every `ibv_ah`, as the first field of a boxed `AddressHandle`.
 unsafe impl Handle for ibv_ah {
     type Object = AddressHandle;
 }
 
-/// The provider's number for the address that an address vector leads to.
+/// Returns the provider's identifier of the address that an address vector describes.
 pub(crate) fn resolve(
     context: &Context,
     provider: &Arc<dyn Provider>,
     attr: &ibv_ah_attr,
 ) -> Result<u64> {
-    // With RoCE a LID is no address: there has to be a GID.
+    // RoCE has no LIDs, so the address must be a GID.
     if attr.is_global == 0 || attr.port_num != 1 {
         return Err(EINVAL);
     }
@@ -64,8 +64,8 @@ extern "C" fn ibv_destroy_ah(ah: Last<'_, ibv_ah>) -> c_int {
     })
 }
 
-/// Sender, receiver and traffic class of a datagram: its first 40 bytes are an IPv6 header, or 20
-/// bytes that mean nothing and an IPv4 header.
+/// Sender, receiver and traffic class of a datagram. Its first 40 bytes are an IPv6 header, or 20
+/// bytes without meaning and an IPv4 header.
 fn ends(header: &[u8; 40]) -> Option<(Gid, Gid, u8)> {
     let ipv4 = &header[20..];
     let part = |from: usize| -> [u8; 4] { std::array::from_fn(|at| ipv4[from + at]) };
@@ -74,7 +74,7 @@ fn ends(header: &[u8; 40]) -> Option<(Gid, Gid, u8)> {
         ipv4.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
     let intact = (sum & 0xffff) + (sum >> 16) == 0xffff;
     let six = header[0] >> 4 == 6;
-    // What stands before an IPv4 header may look like the beginning of an IPv6 header.
+    // The bytes in front of an IPv4 header may look like the beginning of an IPv6 header.
     if ipv4[0] == 0x45 && (intact || !six) {
         let from = std::net::IpAddr::from(part(12));
         let to = std::net::IpAddr::from(part(16));
@@ -84,7 +84,8 @@ fn ends(header: &[u8; 40]) -> Option<(Gid, Gid, u8)> {
     six.then(|| (Gid(whole(8)), Gid(whole(24)), class))
 }
 
-/// The way back to the sender of a datagram, which came with a header in front.
+/// Address attributes for a reply to a received datagram, from its completion and the header in
+/// front of its payload.
 fn way_back(context: &Context, port: u8, wc: &ibv_wc, grh: Array<'_, u8>) -> Result<ibv_ah_attr> {
     if port != 1 || wc.wc_flags & IBV_WC_GRH == 0 {
         return Err(EINVAL);
@@ -135,8 +136,8 @@ extern "C" fn ibv_create_ah_from_wc(
     object(|| create(pd, &way_back(pd.object().context().object(), port, wc, grh)?))
 }
 
-/// The hardware address behind a GID: the provider finds its way by IP, so the device's own will do
-/// for programs that only show it.
+/// Returns the device's own hardware address for a GID. The provider routes by IP, so this suffices
+/// for programs that only display the address.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_resolve_eth_l2_from_gid(
     context: Ptr<'_, ibv_context>,

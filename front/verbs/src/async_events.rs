@@ -55,14 +55,14 @@ extern "C" fn ibv_ack_async_event(event: &ibv_async_event) {
                 pair.ex.qp_base.events_completed.add(1);
                 acknowledge(&pair.events.subject);
             }
-            // Of ports: there is nothing to wait for.
+            // Port events need no acknowledgement.
             _ => {}
         }
     }
 }
 
-/// Another thread may destroy the object as soon as its events are acknowledged, so nothing of it
-/// is used from then on.
+/// Counts one acknowledgement. Another thread may destroy the object as soon as its events are
+/// acknowledged, so nothing of the object is used afterwards.
 fn acknowledge(subject: &Subject) {
     let unacked = Arc::clone(&subject.unacked);
     unacked.acknowledge(1);

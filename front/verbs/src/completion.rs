@@ -1,4 +1,4 @@
-//! Completions of the provider as programs read them.
+//! Converts completions of the provider to the form that programs read.
 
 use fairway_device::CompletionQueueId;
 use fairway_roce::{Completion, CompletionKind, Status};
@@ -7,10 +7,10 @@ use libc::{c_int, c_uint};
 
 use crate::abi::*;
 
-/// Completions fetched from the provider at once.
+/// Largest number of completions fetched from the provider at once.
 pub(crate) const BATCH: usize = 32;
 
-/// A completion queue's id as a number.
+/// The identifier of a completion queue as a number.
 pub(crate) fn number(id: CompletionQueueId) -> u32 {
     id.index() as u32
 }
@@ -42,8 +42,9 @@ fn opcode(kind: CompletionKind) -> c_int {
     }
 }
 
-/// As what a datagram came: in the field for its service level, as RNICs report it (A17.4.5.1; bit
-/// 3: there was a UDP header). UCX finds the addresses in the header in front by it.
+/// Kind of packet in which a datagram arrived. It is reported in the completion's field for the
+/// service level, as RNICs do (A17.4.5.1; bit 3: the packet had a UDP header). UCX uses it to find
+/// the addresses in the header in front of the payload.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(crate) enum PacketKind {
@@ -51,8 +52,8 @@ pub(crate) enum PacketKind {
     V4 = 0xa,
 }
 
-/// A completion as `ibv_poll_cq` returns it. `datagram` tells whether, and as what, a receive has
-/// the header of a packet in front.
+/// Returns a completion in the form of `ibv_poll_cq`. `datagram` returns the kind of packet if a
+/// packet's header precedes the payload of a receive.
 pub(crate) fn to_c(
     completion: &Completion,
     datagram: impl FnOnce(&Completion) -> Option<PacketKind>,

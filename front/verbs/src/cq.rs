@@ -23,14 +23,15 @@ use crate::pointer::{Array, Handle, Last, Lockable, Out, Ptr};
 use crate::query::COMPLETIONS_MAX;
 use crate::{after_poll, cq_ex, query};
 
-/// A completion channel as programs hold it.
+/// Object behind an `ibv_comp_channel` that a program holds.
 #[repr(C)]
 pub struct Channel {
     base: ibv_comp_channel,
     queue: Arc<EventQueue<Arc<QueueEvents>>>,
 }
 
-// SAFETY: `ibv_create_comp_channel` makes all of them, at the start of a `Channel` from a box.
+// SAFETY: `ibv_create_comp_channel` makes every `ibv_comp_channel`, as the first field of a boxed
+// `Channel`.
 unsafe impl Handle for ibv_comp_channel {
     type Object = Channel;
 }
@@ -40,7 +41,7 @@ extern "C" fn ibv_create_comp_channel(context: Ptr<'_, ibv_context>) -> *mut ibv
     object(|| {
         let queue = Arc::new(EventQueue::new()?);
         let (context, fd) = (context.raw(), queue.descriptor());
-        // Counts the completion queues of the channel.
+        // Number of completion queues that use the channel.
         let refcnt = Field::new(0);
         let base = ibv_comp_channel { context, fd, refcnt };
         Ok(ibv_comp_channel::give(Box::new(Channel { base, queue })))
@@ -82,39 +83,39 @@ extern "C-unwind" fn ibv_get_cq_event(
 extern "C" fn ibv_ack_cq_events(cq: Ptr<'_, ibv_cq>, events: c_uint) {
     let queue = cq.object();
     queue.ex.base.comp_events_completed.add(events);
-    // Another thread may destroy the queue as soon as its events are acknowledged, so nothing of it
-    // is used from then on.
+    // Another thread may destroy the queue as soon as its events are acknowledged, so nothing of
+    // the queue is used afterwards.
     let owned = Arc::clone(&queue.events);
     owned.unacked.acknowledge(u64::from(events));
 }
 
-/// A completion queue as programs hold it.
+/// Object behind an `ibv_cq` that a program holds.
 #[repr(C)]
 pub struct CompletionQueue {
     pub(crate) ex: ibv_cq_ex,
     pub(crate) id: CompletionQueueId,
     pub(crate) provider: Arc<dyn Provider>,
-    /// What was fetched and is being read.
+    /// Completions fetched from the provider that the program is reading.
     pub(crate) reading: Held<Reading>,
     device_state: Arc<DeviceState>,
     pub(crate) events: Arc<QueueEvents>,
-    /// Queue pairs of datagrams that complete here; empty in most programs.
+    /// Datagram queue pairs that complete here; empty in most programs.
     datagrams: RwLock<HashSet<Qpn>>,
-    /// Queue pairs that complete here.
+    /// Number of queue pairs that complete here.
     users: Mutex<u32>,
 }
 
-/// Room for completions of the provider.
+/// Buffers for completions of the provider.
 pub struct Reading {
     pub(crate) fetched: Box<[Completion; BATCH]>,
-    /// The one that `ibv_wc_read_*` read.
+    /// Completion that `ibv_wc_read_*` reads.
     pub(crate) current: ibv_wc,
-    /// When it was fetched, if the program asked for stamps.
+    /// Time stamps of the fetch, if the program requested them.
     pub(crate) stamps: Option<(u64, u64)>,
     pub(crate) stamped: bool,
 }
 
-// SAFETY: `create` makes all of them, at the start of a `CompletionQueue` from a box.
+// SAFETY: `create` makes every `ibv_cq`, as the first field of a boxed `CompletionQueue`.
 unsafe impl Handle for ibv_cq {
     type Object = CompletionQueue;
 }
@@ -133,7 +134,8 @@ impl Lockable for ibv_cq_ex {
 }
 
 impl CompletionQueue {
-    /// What kind of packet a datagram came as, if it is one.
+    /// Kind of packet in which a receive arrived; `None` if its queue pair does not carry
+    /// datagrams.
     pub(crate) fn datagram(&self, received: &Completion) -> Option<PacketKind> {
         let pairs = self.datagrams.read().unwrap_or_else(PoisonError::into_inner);
         pairs.contains(&received.queue_pair).then(|| {
@@ -144,7 +146,7 @@ impl CompletionQueue {
         })
     }
 
-    /// A queue pair completes here from now on.
+    /// Counts a queue pair that completes here; `pair` is its number if it carries datagrams.
     pub(crate) fn attach(&self, pair: Option<Qpn>) {
         *lock(&self.users) += 1;
         if let Some(pair) = pair {
@@ -152,21 +154,21 @@ impl CompletionQueue {
         }
     }
 
-    /// It no longer does.
+    /// Removes a queue pair that `attach` counted.
     pub(crate) fn detach(&self, pair: Qpn) {
         self.datagrams.write().unwrap_or_else(PoisonError::into_inner).remove(&pair);
-        // Last: another thread may destroy the queue from here on.
+        // This comes last, because another thread may destroy the queue afterwards.
         *lock(&self.users) -= 1;
     }
 }
 
-/// Entries that a queue has room for at least, as adapters round up. A program that waits for one
-/// operation at a time may ask for one entry, and post the next operation before it takes that
-/// entry: the peer's reply can arrive before the acknowledgement of what it replies to, so its
-/// event wakes a program that waits for the operation's own.
+/// Minimum capacity of a queue, because adapters round up. A program that waits for one operation
+/// at a time may request one entry, and post the next operation before it takes that entry: the
+/// peer's reply can arrive before the acknowledgement of what it replies to, so the reply's event
+/// wakes a program that waits for the operation's own.
 const DEPTH_MIN: u32 = 16;
 
-/// What a new queue is to be like.
+/// Parameters of a new completion queue.
 pub(crate) struct Wanted<'a> {
     pub(crate) depth: u32,
     pub(crate) cq_context: *mut c_void,
@@ -175,7 +177,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) stamped: bool,
 }
 
-/// Makes a completion queue. The result is a pointer to its `ibv_cq`, or to its `ibv_cq_ex`.
+/// Creates a completion queue. The result is a pointer to its `ibv_cq`, or to its `ibv_cq_ex`.
 fn create<T: Handle<Object = CompletionQueue>>(
     context: Ptr<'_, ibv_context>,
     wanted: &Wanted<'_>,
@@ -221,7 +223,7 @@ fn create<T: Handle<Object = CompletionQueue>>(
             ex: cq_ex::extended(base),
             id,
             provider: Arc::clone(provider),
-            // SAFETY: it moves into the box here, and stays there.
+            // SAFETY: the lock moves into the box here, and is not moved again.
             reading: unsafe { Held::new(reading) },
             device_state: Arc::clone(&owner.device_state),
             events,
@@ -284,7 +286,8 @@ extern "C" fn ibv_destroy_cq(cq: Last<'_, ibv_cq>) -> c_int {
     })
 }
 
-/// Fetches completions; the provider makes progress. Returns how many, or a negative number.
+/// Fetches completions; the provider makes progress. Returns their number, or a negative number on
+/// an error.
 pub(crate) extern "C" fn poll(
     cq: Ptr<'_, ibv_cq>,
     room: c_int,
@@ -315,7 +318,8 @@ pub(crate) extern "C" fn poll(
     done as c_int
 }
 
-/// The next completion (or only a solicited one, or an error) makes an event.
+/// Arms the queue: the next completion (or only a solicited one or an error, if `solicited` is set)
+/// raises an event.
 pub(crate) extern "C" fn request_notification(cq: Ptr<'_, ibv_cq>, solicited: c_int) -> c_int {
     let queue = cq.object();
     status(|| Ok(queue.provider.arm(queue.id, solicited != 0)?))
@@ -333,7 +337,7 @@ pub(crate) extern "C" fn create_ex(
             return Err(EINVAL);
         }
         let flags = if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS != 0 { attr.flags } else { 0 };
-        // Fields of a completion that we do not know, as VLANs and flow tags.
+        // Fields of a completion that are not offered, such as VLANs and flow tags.
         let unknown = attr.wc_flags & !(IBV_WC_STANDARD_FLAGS | STAMPS) != 0;
         if unknown || flags & !FLAGS != 0 {
             return Err(crate::guard::EOPNOTSUPP);
@@ -350,18 +354,18 @@ pub(crate) extern "C" fn create_ex(
     })
 }
 
-/// Moderation of events: a hint that we have no use for.
+/// Accepts and ignores the moderation of events, which is a hint.
 pub(crate) extern "C" fn modify(_cq: Ptr<'_, ibv_cq>, attr: &ibv_modify_cq_attr) -> c_int {
     const MODERATE: u32 = 1;
     status(|| if attr.attr_mask & !MODERATE != 0 { Err(EINVAL) } else { Ok(()) })
 }
 
-/// When a completion was fetched, if the program asked for stamps.
+/// Reads the monotonic and the wall clock, if the program requested time stamps.
 pub(crate) fn stamps(reading: &Reading) -> Option<(u64, u64)> {
     reading.stamped.then(|| (query::monotonic_ns(), query::wall_ns()))
 }
 
-/// The import of domains and regions from other processes is not offered.
+/// Import of protection domains from other processes is not offered.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_import_pd() -> *mut ibv_pd {
     set_errno(crate::guard::EOPNOTSUPP);

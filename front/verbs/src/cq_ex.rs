@@ -8,7 +8,7 @@ use crate::cq::{self, CompletionQueue, Reading};
 use crate::guard::uncancelled;
 use crate::pointer::{Locked, Out, Ptr};
 
-/// The queue with its functions.
+/// Returns an extended completion queue with its function pointers.
 pub(crate) fn extended(base: ibv_cq) -> ibv_cq_ex {
     ibv_cq_ex {
         base,
@@ -36,7 +36,7 @@ pub(crate) fn extended(base: ibv_cq) -> ibv_cq_ex {
     }
 }
 
-/// Fetches one completion into the lock-protected place.
+/// Fetches one completion into `reading`, which the queue's lock protects.
 fn fetch(queue: &CompletionQueue, reading: &mut Reading) -> c_int {
     let fetched = &mut reading.fetched[..1];
     if uncancelled(|| queue.provider.poll(queue.id, fetched)) == 0 {

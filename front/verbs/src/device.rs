@@ -1,4 +1,4 @@
-//! The list of devices, and what a context is.
+//! The list of devices, and the structs of devices and contexts.
 
 use std::collections::HashSet;
 use std::ffi::c_char;
@@ -17,23 +17,23 @@ use crate::guard::{EINVAL, Errno, Result, lock, object};
 use crate::pointer::{Handle, Out, Ptr, null_ended};
 use crate::settings;
 
-/// Bytes that providers' `*dv_is_supported` read behind an `ibv_device`: that of libibverbs is part
-/// of a `verbs_device`. They find zeroes there.
+/// Bytes that providers' `*dv_is_supported` read behind an `ibv_device`, because libibverbs' own is
+/// part of a `verbs_device`. They are zero here.
 const BEHIND_DEVICE: usize = 64;
 
-/// A device as programs hold it. Lives as long as the process.
+/// Object behind an `ibv_device` that a program holds. Lives as long as the process.
 #[repr(C)]
 pub struct DeviceHandle {
     pub(crate) base: ibv_device,
     behind: [u8; BEHIND_DEVICE],
-    /// Its name, its addresses and its kind.
+    /// Name, addresses and kind of the device.
     pub device: Device,
-    /// Its number among all.
+    /// Index of the device among all devices.
     pub(crate) index: usize,
 }
 
 impl DeviceHandle {
-    /// The device as calls of libibverbs take it.
+    /// The device in the form that calls of libibverbs take.
     pub fn as_ptr(&'static self) -> Ptr<'static, ibv_device> {
         // SAFETY: devices are never freed.
         unsafe { Ptr::kept((&raw const self.base).cast_mut()) }
@@ -45,7 +45,7 @@ unsafe impl Send for DeviceHandle {}
 // SAFETY: likewise.
 unsafe impl Sync for DeviceHandle {}
 
-/// A context as programs hold it.
+/// Object behind an `ibv_context` that a program holds.
 #[repr(C)]
 pub struct Context {
     pub(crate) verbs: verbs_context,
@@ -54,15 +54,15 @@ pub struct Context {
     pub(crate) held: Mutex<HeldObjects>,
 }
 
-/// What a context has made and not destroyed: closing it takes that from the provider, as a kernel
-/// would.
+/// Objects that were created with a context and not destroyed. Closing the context destroys them at
+/// the provider, as a kernel would.
 #[derive(Default)]
 pub(crate) struct HeldObjects {
     pub(crate) pairs: HashSet<Qpn>,
     pub(crate) segments: HashSet<SegmentId>,
 }
 
-// SAFETY: `handle` makes all of them, at the start of a `DeviceHandle` from a box.
+// SAFETY: `handle` makes every `ibv_device`, as the first field of a boxed `DeviceHandle`.
 unsafe impl Handle for ibv_device {
     type Object = DeviceHandle;
 }
@@ -75,7 +75,7 @@ unsafe impl Handle for ibv_context {
 }
 
 impl Context {
-    /// The device.
+    /// The device that the context was opened on.
     pub(crate) fn device(&self) -> &DeviceHandle {
         // SAFETY: set when the context was made; devices are never freed.
         unsafe { Ptr::kept(self.verbs.context.device) }.object()
@@ -103,7 +103,8 @@ fn handle(device: Device, index: usize) -> DeviceHandle {
     DeviceHandle { base, behind: [0; BEHIND_DEVICE], device, index }
 }
 
-/// The devices there are now. One that did not change since it was last listed is the same object.
+/// Lists the present devices. A device that has not changed since the last listing is the same
+/// object.
 pub fn devices() -> Result<Vec<&'static DeviceHandle>> {
     static KNOWN: Mutex<Vec<&'static DeviceHandle>> = Mutex::new(Vec::new());
     let filter =
@@ -149,7 +150,7 @@ extern "C" fn ibv_get_device_list(count: Option<Out<'_, c_int>>) -> *mut *mut ib
     })
 }
 
-/// Frees the array, not the devices.
+/// Frees the array. The devices stay.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
     // SAFETY: the program gives back, once, what `null_ended` allocated, or a null pointer.

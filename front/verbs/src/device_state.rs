@@ -1,4 +1,4 @@
-//! What all contexts of one device share: its provider, opened when it is first needed, and the
+//! State that all contexts of one device share: the provider, which is opened on first use, and the
 //! objects that receive its events.
 
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ use crate::keys::Keys;
 use crate::settings;
 use crate::unattended::unattended;
 
-/// The device of a process, with everything made of it.
+/// State of one device within a process.
 pub struct DeviceState {
     pub(crate) device: Device,
     provider: OnceLock<Arc<dyn Provider>>,
@@ -37,19 +37,19 @@ pub struct DeviceState {
     numbers: AtomicU32,
 }
 
-/// The receiver of management datagrams: the connection manager.
+/// Receiver of management datagrams, which the connection manager implements.
 pub trait ManagementListener: Send + Sync {
-    /// A datagram came.
+    /// Handles a received datagram.
     fn management(&self, datagram: &Management<'_>) -> Routed;
 }
 
-/// An object that asynchronous events may be about.
+/// Subject of asynchronous events: an object that a program holds.
 pub(crate) struct Subject {
-    /// The address of its C struct.
+    /// Address of the object's C struct.
     pub(crate) object: usize,
-    /// Where they go.
+    /// Queue into which the events go.
     pub(crate) events: Arc<EventQueue<AsyncEvent>>,
-    /// Those that were handed out.
+    /// Events that were delivered to the program and not acknowledged.
     pub(crate) unacked: Arc<UnackedEvents>,
 }
 
@@ -59,34 +59,35 @@ impl Subject {
         self.events.push(AsyncEvent { object: self.object, kind, unacked });
     }
 
-    /// The object goes: drops what was not handed out, and waits until the rest is acknowledged.
-    /// Nothing more is raised: the device state has been told.
+    /// Called when the object is destroyed. Drops its undelivered events, and waits until the
+    /// delivered ones are acknowledged. No further events are raised, because the object has
+    /// already been removed from the device state.
     pub(crate) fn drain(&self) {
         self.events.forget(|event| event.object == self.object);
         self.unacked.wait();
     }
 }
 
-/// Where the events of a completion queue go.
+/// Receivers of the events of a completion queue.
 pub(crate) struct QueueEvents {
     pub(crate) subject: Subject,
-    /// Its completion channel, if it has one.
+    /// Completion channel of the queue, if it has one.
     pub(crate) channel: Option<Arc<EventQueue<Arc<QueueEvents>>>>,
-    /// Completion events that were handed out.
+    /// Completion events that were delivered to the program and not acknowledged.
     pub(crate) unacked: UnackedEvents,
 }
 
-/// Where the events of a shared receive queue go.
+/// Receivers of the events of a shared receive queue.
 pub(crate) struct SharedEvents {
     pub(crate) subject: Subject,
-    /// The limit that is armed.
+    /// The armed limit; 0 if none is armed.
     pub(crate) limit: AtomicU32,
 }
 
-/// Where the asynchronous events of a queue pair go.
+/// Receivers of the asynchronous events of a queue pair.
 pub(crate) struct PairEvents {
     pub(crate) subject: Subject,
-    /// `en_sqd_async_notify` of the last drain.
+    /// `en_sqd_async_notify` of the last request to drain the send queue.
     pub(crate) notify_drained: AtomicBool,
 }
 
@@ -98,8 +99,8 @@ fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
     lock.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes what is known by a number of the provider's, which is free already: another thread may
-/// have got it for something new.
+/// Removes the entry under a number that the provider has already freed, unless another thread has
+/// reused the number for a new object.
 fn remove_own<K: Eq + Hash, V>(all: &mut HashMap<K, Arc<V>>, number: &K, own: &Arc<V>) {
     if all.get(number).is_some_and(|known| Arc::ptr_eq(known, own)) {
         all.remove(number);
@@ -122,8 +123,7 @@ impl DeviceState {
         }
     }
 
-    /// The device state of a device in this process; a child of a process that had one gets its
-    /// own.
+    /// Returns the device state of a device in this process. A child of `fork` gets a new one.
     pub fn of(device: &Device) -> Arc<DeviceState> {
         static STATES: Mutex<Vec<(u32, Arc<DeviceState>)>> = Mutex::new(Vec::new());
         let process = std::process::id();
@@ -139,12 +139,13 @@ impl DeviceState {
         device_state
     }
 
-    /// A number that no other protection domain, completion queue or the like of this device has.
+    /// Returns a number that no other protection domain, completion queue or similar object of this
+    /// device has.
     pub(crate) fn number(&self) -> u32 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The provider, opened now if it is not open yet.
+    /// Returns the provider, and opens it on first use.
     pub fn provider(self: &Arc<Self>) -> Result<&Arc<dyn Provider>> {
         if let Some(provider) = self.provider.get() {
             return Ok(provider);
@@ -170,13 +171,13 @@ impl DeviceState {
         }
     }
 
-    /// The provider, if it is open.
+    /// Returns the provider, if it is open.
     pub(crate) fn open_provider(&self) -> Option<&Arc<dyn Provider>> {
         self.provider.get()
     }
 
-    /// Memory that no queue pair may use: a work request that names what is not registered names
-    /// this, and completes with a protection error.
+    /// Memory that no queue pair may use. A work request that names unregistered memory uses this
+    /// segment instead, and so completes with a protection error.
     pub(crate) fn nowhere(&self, provider: &dyn Provider) -> Result<SegmentId> {
         static BYTE: [u8; 8] = [0; 8];
         if let Some(segment) = self.nowhere.get() {
@@ -220,7 +221,7 @@ impl DeviceState {
         }
     }
 
-    /// From now on, management datagrams go there.
+    /// Sets the receiver of management datagrams.
     pub fn set_management(&self, listener: Option<Arc<dyn ManagementListener>>) {
         *write(&self.management) = listener;
     }
@@ -228,7 +229,7 @@ impl DeviceState {
 
 impl Listener for DeviceState {
     fn completion(&self, queue: CompletionQueueId) {
-        // Under the lock: once a queue has been removed, no event of it is to come.
+        // The lock is held because no event may be raised after the queue has been removed.
         let queues = read(&self.queues);
         let events = queues.get(&queue);
         if let Some((events, channel)) = events.and_then(|at| Some((at, at.channel.as_ref()?))) {
@@ -256,7 +257,7 @@ impl Listener for DeviceState {
             Event::Fault { queue_pair, status: Status::RemoteInvalidRequest } => {
                 self.pair_event(queue_pair, raise(IBV_EVENT_QP_REQ_ERR));
             }
-            // Every other failure is said by a completion.
+            // Every other failure is reported by a completion.
             Event::Fault { .. } | Event::SegmentReleased { .. } => {}
             Event::Overrun { queue } => {
                 if let Some(events) = read(&self.queues).get(&queue) {
@@ -290,7 +291,8 @@ mod tests {
         let mut all = HashMap::new();
         let (old, new) = (Arc::new('a'), Arc::new('b'));
         all.insert(5, Arc::clone(&old));
-        // The provider's is destroyed, and another thread makes one before the first goes on.
+        // The provider's object is destroyed, and another thread creates one before the first
+        // thread continues.
         all.insert(5, Arc::clone(&new));
         remove_own(&mut all, &5, &old);
         assert_eq!(all.get(&5), Some(&new));

@@ -1,5 +1,5 @@
-//! Queues of events that a program may sleep on: their file descriptor is readable as long as
-//! there is one.
+//! Event queues on which a program may sleep: the file descriptor of a queue is readable as long as
+//! the queue holds an event.
 
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
@@ -11,9 +11,9 @@ use libc::c_int;
 use crate::abi::{ibv_async_event, ibv_event_element};
 use crate::guard::{Errno, Result, UnackedEvents, lock, set_errno};
 
-/// Events, and a descriptor that counts them.
+/// Events, and a file descriptor that counts them.
 pub struct EventQueue<T> {
-    /// An eventfd in semaphore mode. Under the lock its count is the number of events.
+    /// An eventfd in semaphore mode. While the lock is held, its count is the number of events.
     descriptor: OwnedFd,
     events: Mutex<VecDeque<T>>,
 }
@@ -31,13 +31,14 @@ unsafe extern "C-unwind" {
 pub const NOT_YET: c_int = 1;
 
 /// Runs `take` until it returns something else than [`NOT_YET`], and sleeps in between until the
-/// queue has an event. -1 with errno if the sleep fails. A queue whose channel is destroyed
-/// meanwhile stays, and gets no more events, so the call sleeps on: programs destroy channels on
-/// which threads of theirs sleep, as the last thing before they end (`rping`).
+/// queue has an event. Returns -1 and sets errno if the sleep fails. A queue whose channel is
+/// destroyed meanwhile stays and receives no further events, so that the call sleeps on: some
+/// programs destroy channels on which their threads sleep, as the last thing before they end
+/// (`rping`).
 ///
 /// Programs cancel threads that sleep here (`pthread_cancel`), and the stack is unwound. So callers
-/// hold nothing that has to be dropped and catch no panic around this call, and here the queue is
-/// leaked in that case.
+/// hold nothing that has to be dropped and catch no panic around this call, and in that case the
+/// queue is leaked here.
 pub fn take_or_sleep<T>(
     queue: Arc<EventQueue<T>>,
     take: impl Fn(&EventQueue<T>) -> c_int,
@@ -65,7 +66,7 @@ pub fn sleep_on(descriptor: RawFd) -> Result<()> {
         return Err(Errno(libc::EAGAIN));
     }
     let mut waiting = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one pollfd of ours.
+    // SAFETY: `poll` reads and writes one local `pollfd`.
     match unsafe { poll(&raw mut waiting, 1, -1) } {
         0.. => Ok(()),
         _ => Err(last_error()),
@@ -102,14 +103,15 @@ impl<T> EventQueue<T> {
         unsafe { libc::write(self.descriptor(), one.as_ptr().cast(), 8) };
     }
 
-    /// Takes one off the count, which is known not to be zero.
+    /// Decrements the eventfd's count, which must not be zero.
     fn take_token(&self) {
         let mut token = [0_u8; 8];
-        // SAFETY: 8 bytes of ours.
+        // SAFETY: a local buffer of 8 bytes.
         unsafe { libc::read(self.descriptor(), token.as_mut_ptr().cast(), 8) };
     }
 
-    /// Takes the next event, if there is one, after `taken` has seen it.
+    /// Removes and returns the next event, if there is one. Calls `taken` on it first, with the
+    /// lock held.
     pub fn next(&self, taken: impl FnOnce(&T)) -> Option<T> {
         let mut events = lock(&self.events);
         let event = events.pop_front()?;
@@ -118,7 +120,7 @@ impl<T> EventQueue<T> {
         Some(event)
     }
 
-    /// Drops the events that no call will return any more.
+    /// Drops the events that match `gone`, because no call is to return them any more.
     pub fn forget(&self, gone: impl Fn(&T) -> bool) {
         let mut events = lock(&self.events);
         let before = events.len();
@@ -129,18 +131,18 @@ impl<T> EventQueue<T> {
     }
 }
 
-/// An asynchronous event, as the program will get it.
+/// An asynchronous event to be delivered to the program.
 pub struct AsyncEvent {
-    /// The address of the object it is about.
+    /// Address of the object that the event is about.
     pub object: usize,
     /// `enum ibv_event_type`.
     pub kind: i32,
-    /// Where it is to be acknowledged.
+    /// Counter that records the acknowledgement of the event.
     pub unacked: Arc<UnackedEvents>,
 }
 
 impl AsyncEvent {
-    /// The event as programs know it.
+    /// The event as the C struct.
     pub fn to_c(&self) -> ibv_async_event {
         let element = ibv_event_element { qp: self.object as *mut _ };
         ibv_async_event { element, event_type: self.kind }
@@ -153,7 +155,7 @@ mod tests {
 
     fn readable(queue: &EventQueue<u32>) -> bool {
         let mut poll = libc::pollfd { fd: queue.descriptor(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one pollfd of ours.
+        // SAFETY: `poll` reads and writes one local `pollfd`.
         unsafe { libc::poll(&mut poll, 1, 0) == 1 }
     }
 

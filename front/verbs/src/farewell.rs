@@ -1,12 +1,13 @@
-//! The last thing this library does in a process: telling peers that it ends.
+//! Notifies peers when the process ends: the last thing this library does in a process.
 //!
 //! A program may call `exit` in the handler of a signal (PSM's library does, which libfabric
-//! loads). The thread that then runs the functions registered with `atexit` has been interrupted
-//! anywhere. It may hold a lock of the connection manager, of a provider or of the allocator, and
-//! that lock is never released. So that thread takes no lock and no memory: it wakes the farewell
-//! thread, which exists for this alone, and waits for it for at most [`TIMEOUT`]. If the farewell
-//! thread meets a lock that the interrupted thread holds, the process ends without a farewell, and
-//! its peers notice that as if it had been killed.
+//! loads). The thread that then runs the functions registered with `atexit` has been interrupted at
+//! an arbitrary point. It may hold a lock of the connection manager, of a provider or of the
+//! allocator, and that lock is never released. So that thread takes no lock and allocates no
+//! memory: it wakes the farewell thread, which exists only for this purpose, and waits for it for
+//! at most [`TIMEOUT`]. If the farewell thread blocks on a lock that the interrupted thread holds,
+//! the process ends without a farewell, and its peers detect the end as if the process had been
+//! killed.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Once};
@@ -16,21 +17,22 @@ use fairway::without_signals;
 
 use crate::guard::lock;
 
-/// How long the end of the process waits for the farewell thread. It needs less than a millisecond
+/// Longest wait of the ending process for the farewell thread, which takes less than a millisecond
 /// where a core is free.
 const TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Nothing has been asked of the farewell thread.
+/// The farewell thread sleeps; no farewell has been requested.
 const IDLE: u32 = 0;
-/// The process ends.
+/// The process ends, and the farewell is requested.
 const ASKED: u32 = 1;
 /// The farewell thread has finished.
 const DONE: u32 = 2;
 
-/// The farewell thread sleeps on this word, and whatever thread ends the process does.
+/// Stage of the farewell, used as a futex: the farewell thread sleeps on this word until the
+/// process ends, and the thread that calls `exit` sleeps on it until the farewell is done.
 static STAGE: AtomicU32 = AtomicU32::new(IDLE);
 
-/// The process that has a farewell thread. A child of `fork` has none.
+/// Id of the process that has a farewell thread. A child of `fork` has none.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
 fn process() -> u32 {
@@ -38,8 +40,8 @@ fn process() -> u32 {
     unsafe { libc::getpid() as u32 }
 }
 
-/// Has `farewell` called on the farewell thread when this process ends by `exit`. Further calls in
-/// the same process have no effect.
+/// Registers `farewell`, which the farewell thread calls when this process ends by `exit`. Further
+/// calls in the same process have no effect.
 pub fn at_exit(farewell: fn()) {
     static STARTING: Mutex<()> = Mutex::new(());
     static REGISTERED: Once = Once::new();
@@ -49,7 +51,7 @@ pub fn at_exit(farewell: fn()) {
     }
     STAGE.store(IDLE, Ordering::Release);
     let thread = std::thread::Builder::new().name("fairway-leave".to_owned());
-    // Without a thread there is no farewell.
+    // If the thread cannot be started, there is no farewell.
     if without_signals(|| thread.spawn(move || run(farewell))).is_ok() {
         OWNER.store(process(), Ordering::Release);
         // SAFETY: a function without arguments that does not unwind; children inherit it.
@@ -57,7 +59,7 @@ pub fn at_exit(farewell: fn()) {
     }
 }
 
-/// The life of the farewell thread.
+/// Main function of the farewell thread.
 fn run(farewell: fn()) {
     while STAGE.load(Ordering::Acquire) == IDLE {
         sleep(IDLE, None);
@@ -67,7 +69,7 @@ fn run(farewell: fn()) {
     wake();
 }
 
-/// What `exit` calls.
+/// The `atexit` function: requests the farewell and waits for its end.
 extern "C" fn leave() {
     if OWNER.load(Ordering::Acquire) != process() {
         return;

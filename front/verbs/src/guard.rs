@@ -1,5 +1,5 @@
-//! The boundary between C and Rust: error numbers, locks that C calls hold across calls, and no
-//! panic that crosses it.
+//! The boundary between C and Rust: error numbers, locks that are held from one C call to the next,
+//! and functions that stop panics.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -15,7 +15,7 @@ use libc::c_int;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Errno(pub c_int);
 
-/// What a call of the library comes to before it is turned into C's form.
+/// Result of a call of the library before its conversion to C.
 pub type Result<T> = std::result::Result<T, Errno>;
 
 /// The descriptor is closed.
@@ -72,8 +72,8 @@ unsafe extern "C" {
 
 /// Runs a part of a call in which the thread is not cancelled. glibc cancels a thread
 /// (`pthread_cancel`) within its next system call by unwinding the stack, and Rust aborts the
-/// process if that meets a function which has not allowed it. The cancellation takes place at the
-/// next point where it is possible: where the library sleeps for events, or in the program.
+/// process if the unwinding meets a function which has not allowed it. The cancellation takes
+/// effect at the next possible point: where the library sleeps for events, or in the program.
 pub fn uncancelled<R>(body: impl FnOnce() -> R) -> R {
     /// Its value in `<pthread.h>` of glibc and musl.
     const PTHREAD_CANCEL_DISABLE: c_int = 1;
@@ -86,13 +86,13 @@ pub fn uncancelled<R>(body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The body of a call; a panic is an input/output error.
+/// Runs the body of a call. A panic becomes an input/output error.
 fn run<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
-    // What a panic left half done is behind locks whose poison `lock` overlooks.
+    // State that a panic left half changed is behind locks whose poison `lock` ignores.
     uncancelled(|| catch_unwind(AssertUnwindSafe(body))).unwrap_or(Err(Errno(libc::EIO)))
 }
 
-/// The body of a call that returns zero or an error number (and sets errno, too).
+/// Runs the body of a call that returns zero or an error number (and sets errno, too).
 pub fn status(body: impl FnOnce() -> Result<()>) -> c_int {
     match run(body) {
         Ok(()) => 0,
@@ -103,7 +103,7 @@ pub fn status(body: impl FnOnce() -> Result<()>) -> c_int {
     }
 }
 
-/// The body of a call that returns a number, or -1 with errno.
+/// Runs the body of a call that returns a number, or -1 with errno.
 pub fn number(body: impl FnOnce() -> Result<c_int>) -> c_int {
     run(body).unwrap_or_else(|error| {
         set_errno(error);
@@ -111,7 +111,7 @@ pub fn number(body: impl FnOnce() -> Result<c_int>) -> c_int {
     })
 }
 
-/// The body of a call that returns an object, or a null pointer with errno.
+/// Runs the body of a call that returns an object, or a null pointer with errno.
 pub fn object<T>(body: impl FnOnce() -> Result<*mut T>) -> *mut T {
     run(body).unwrap_or_else(|error| {
         set_errno(error);
@@ -119,13 +119,13 @@ pub fn object<T>(body: impl FnOnce() -> Result<*mut T>) -> *mut T {
     })
 }
 
-/// Locks, also after a thread has panicked with the lock held.
+/// Locks a mutex, even if a thread has panicked while it held the lock.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A lock that one call of the ABI may take and another one release (`ibv_wr_start`,
-/// `ibv_wr_complete`), which a guard can't express.
+/// `ibv_wr_complete`), which a Rust guard can't express.
 pub struct Held<T> {
     mutex: UnsafeCell<libc::pthread_mutex_t>,
     value: UnsafeCell<T>,
@@ -151,7 +151,8 @@ impl<T> Held<T> {
         Holding { held: self, thread: PhantomData }
     }
 
-    /// What an earlier call of this thread has acquired and not released.
+    /// Returns the [`Holding`] of a lock that an earlier call of this thread has acquired and not
+    /// released.
     ///
     /// # Safety
     ///
@@ -160,7 +161,7 @@ impl<T> Held<T> {
         Holding { held: self, thread: PhantomData }
     }
 
-    /// Calls with the lock held.
+    /// Runs `body` with the lock held.
     pub fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
         let mut holding = self.acquire();
         let result = body(&mut holding);
@@ -173,7 +174,7 @@ impl<T> Held<T> {
 /// dropped: only `release` unlocks.
 pub struct Holding<'a, T> {
     held: &'a Held<T>,
-    /// Not for other threads.
+    /// Keeps the type from being sent to other threads.
     thread: PhantomData<*mut ()>,
 }
 
@@ -203,16 +204,17 @@ impl<T> DerefMut for Holding<'_, T> {
     }
 }
 
-/// Events that were handed to the program and are to be acknowledged before their object goes.
+/// Counts events that were delivered to the program and must be acknowledged before their object is
+/// destroyed.
 #[derive(Default)]
 pub struct UnackedEvents {
-    /// Handed out; acknowledged.
+    /// Number of events delivered, and number acknowledged.
     counts: Mutex<(u64, u64)>,
     settled: Condvar,
 }
 
 impl UnackedEvents {
-    /// Counts an event that is handed to the program.
+    /// Counts an event that is delivered to the program.
     pub fn deliver(&self) {
         lock(&self.counts).0 += 1;
     }
@@ -223,7 +225,7 @@ impl UnackedEvents {
         self.settled.notify_all();
     }
 
-    /// Waits until every event handed out is acknowledged.
+    /// Waits until every delivered event is acknowledged.
     pub fn wait(&self) {
         let mut counts = lock(&self.counts);
         while counts.1 < counts.0 {

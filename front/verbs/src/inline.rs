@@ -1,4 +1,4 @@
-//! Inline data: copied when posted, and kept until it is sent.
+//! Inline data, which is copied when posted and kept until it is sent.
 
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -11,19 +11,20 @@ use fairway_roce::{MemoryRegion, MemoryRequest};
 use crate::abi::ibv_sge;
 use crate::guard::{ENOMEM, Result};
 
-/// Requests handed to the provider at once.
+/// Largest number of requests passed to the provider at once.
 pub(crate) const BATCH: usize = 16;
 
-/// A ring of slots: one for each send that may be posted, and one for each that may be made ready
-/// before any of them is (`depth` by `ibv_wr_*`, [`BATCH`] by `ibv_post_send`). So a request that
-/// is made ready fills the slot of one that is at least `depth` requests older than the first of
-/// its batch: the provider, which never holds more than `depth`, has done with that one.
+/// A ring of slots: one for each send that may be posted, and one for each that may be prepared
+/// before any of them is posted (`depth` by `ibv_wr_*`, [`BATCH`] by `ibv_post_send`). So a request
+/// that is being prepared reuses the slot of a request that is at least `depth` requests older than
+/// the first of its batch. The provider never holds more than `depth` requests, so it has finished
+/// that one.
 pub(crate) struct InlineRing {
     memory: *mut u8,
     bytes: usize,
     slot_bytes: usize,
     slots: usize,
-    /// The slot of the next request.
+    /// Index of the next request's slot.
     next: usize,
     region: MemoryRegion,
     provider: Arc<dyn Provider>,
@@ -67,7 +68,8 @@ impl InlineRing {
         })
     }
 
-    /// Copies the bytes of `list` for the request that comes after `waiting` others.
+    /// Copies the bytes of `list` into the slot of the request that follows `waiting` prepared
+    /// ones.
     ///
     /// # Safety
     ///
@@ -87,7 +89,7 @@ impl InlineRing {
         LocalRange { segment: self.region.segment, offset: offset as u64, length: length as u32 }
     }
 
-    /// So many requests (inline or not) have been posted.
+    /// Advances the ring by `requests` posted requests (inline or not).
     pub(crate) fn taken(&mut self, requests: usize) {
         self.next = (self.next + requests) % self.slots;
     }

@@ -1,4 +1,4 @@
-//! L_Keys, and what they open.
+//! L_Keys, and the registered memory that they name.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -9,17 +9,17 @@ use fairway_device::{LocalRange, SegmentId};
 
 use crate::abi::ibv_sge;
 
-/// Registered memory, as work requests name it.
+/// Registered memory that an L_Key names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) segment: SegmentId,
-    /// What work requests call its first byte.
+    /// Address of the first byte, as work requests give it.
     pub(crate) address: u64,
-    /// The NIC may write there.
+    /// Whether the NIC may write to the memory.
     pub(crate) writable: bool,
 }
 
-/// Keys are random enough already.
+/// Hasher that returns the key itself, because keys are already random.
 #[derive(Default)]
 struct KeyHasher(u64);
 
@@ -43,7 +43,7 @@ impl Hasher for KeyHasher {
 #[derive(Default)]
 pub(crate) struct Keys {
     table: RwLock<HashMap<u32, Key, BuildHasherDefault<KeyHasher>>>,
-    /// Grows with each key that is withdrawn or replaced: what was looked up before may be out of
+    /// Incremented whenever a key is withdrawn or replaced; earlier lookups may then be out of
     /// date.
     withdrawn: AtomicU64,
 }
@@ -53,7 +53,7 @@ impl Keys {
         self.table.write().unwrap_or_else(PoisonError::into_inner).insert(l_key, key);
     }
 
-    /// What a key opens is no longer what it was.
+    /// Replaces the memory that a key names.
     pub(crate) fn replace(&self, l_key: u32, key: Key) {
         self.insert(l_key, key);
         self.withdrawn.fetch_add(1, Ordering::Release);
@@ -69,7 +69,7 @@ impl Keys {
     }
 }
 
-/// The key that was used last: most programs use few.
+/// Cache of the key that was used last, because most programs use few.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LastKey {
     withdrawn: u64,
@@ -89,7 +89,8 @@ impl LastKey {
         }
     }
 
-    /// The bytes of `sge`, which the NIC writes if `written`. `None` if the key does not open them.
+    /// Returns the range that `sge` describes, which the NIC writes if `written`. `None` if the key
+    /// does not permit the access.
     pub(crate) fn range(
         &mut self,
         keys: &Keys,

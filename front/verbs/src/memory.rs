@@ -15,15 +15,16 @@ use crate::guard::{EINVAL, EOPNOTSUPP, Errno, Result, lock, object, status};
 use crate::keys::Key;
 use crate::pointer::{Handle, Last, Ptr};
 
-/// A protection domain as programs hold it. A parent domain is one more handle of its domain.
+/// Object behind an `ibv_pd` that a program holds. A parent domain is another handle of the same
+/// domain.
 #[repr(C)]
 pub struct Domain {
     base: ibv_pd,
-    /// The provider's number for it.
+    /// The provider's number of the domain.
     pub(crate) number: u32,
 }
 
-// SAFETY: `Domain::give` makes all of them, at the start of a `Domain` from a box.
+// SAFETY: `Domain::give` makes every `ibv_pd`, as the first field of a boxed `Domain`.
 unsafe impl Handle for ibv_pd {
     type Object = Domain;
 }
@@ -34,7 +35,7 @@ impl Domain {
         ibv_pd::give(Box::new(Domain { base, number }))
     }
 
-    /// The context that it was made of.
+    /// The context that the domain was created with.
     pub(crate) fn context(&self) -> Ptr<'_, ibv_context> {
         // SAFETY: a program closes a context after the last use of what it has made of it.
         unsafe { Ptr::kept(self.base.context) }
@@ -61,7 +62,7 @@ pub(crate) extern "C" fn alloc_parent_domain(
     object(|| {
         // SAFETY: the domain that attributes name is not freed before the call returns.
         let parent = unsafe { Ptr::found(attr.pd) }.ok_or(EINVAL)?;
-        // Bits 0 and 1: allocators, which we have no use for, and their context.
+        // Bits 0 and 1 are the program's allocators, which are ignored, and their context.
         if attr.comp_mask & !3 != 0 {
             return Err(EINVAL);
         }
@@ -82,7 +83,8 @@ pub(crate) extern "C" fn alloc_td(
         if attr.comp_mask != 0 {
             return Err(EINVAL);
         }
-        // A promise of the program's to use one thread; we need no promise.
+        // A thread domain promises that the program uses one thread; the promise is not needed
+        // here.
         Ok(ibv_td::give(Box::new(ibv_td { context: context.raw() })))
     })
 }
@@ -92,38 +94,39 @@ pub(crate) extern "C" fn dealloc_td(td: Last<'_, ibv_td>) -> c_int {
     0
 }
 
-/// A memory region as programs hold it. (Providers read an `int` type and access behind it.)
+/// Object behind an `ibv_mr` that a program holds. (Providers read an `int` type and access behind
+/// the `ibv_mr`.)
 #[repr(C)]
 pub struct Region {
     base: ibv_mr,
     kind: c_int,
     access: Field<c_uint>,
-    /// Locked by `ibv_rereg_mr`, also for the fields above that it changes.
+    /// The registration. `ibv_rereg_mr` holds this lock while it changes the fields above, too.
     registered: Mutex<Registered>,
 }
 
-// SAFETY: `register` makes all of them, at the start of a `Region` from a box.
+// SAFETY: `register` makes every `ibv_mr`, as the first field of a boxed `Region`.
 unsafe impl Handle for ibv_mr {
     type Object = Region;
 }
 
 impl Region {
-    /// The context that it was made of.
+    /// The context that the region was created with.
     fn context(&self) -> &Context {
         // SAFETY: a program closes a context after the last use of what it has made of it.
         unsafe { Ptr::kept(self.base.context) }.object()
     }
 }
 
-/// Memory as the provider knows it.
+/// A registration at the provider.
 struct Registered {
-    /// What work requests call its first byte.
+    /// Address of the first byte, as work requests give it.
     address: u64,
     segment: SegmentId,
     provider: Arc<dyn Provider>,
 }
 
-/// Flags that registration knows and grants.
+/// Access flags that registration accepts.
 const KNOWN: c_uint = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_REMOTE_WRITE
     | IBV_ACCESS_REMOTE_READ
@@ -132,7 +135,8 @@ const KNOWN: c_uint = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_HUGETLB
     | IBV_ACCESS_OPTIONAL_RANGE;
 
-/// What remote peers may do, and whether memory may be seen to change in another order than theirs.
+/// Rights of remote peers, and whether their operations may change memory in another order than
+/// that of posting.
 pub(crate) fn rights(access: c_uint) -> Rights {
     let right = |flag, right| if access & flag != 0 { right } else { Rights::NONE };
     right(IBV_ACCESS_REMOTE_READ, Rights::READ)
@@ -142,7 +146,7 @@ pub(crate) fn rights(access: c_uint) -> Rights {
 }
 
 fn check_access(access: c_uint) -> Result<()> {
-    // On-demand paging, explicit or implicit, needs the kernel; memory windows we do not have.
+    // On-demand paging, explicit or implicit, needs the kernel; memory windows are not offered.
     if access & (IBV_ACCESS_ON_DEMAND | IBV_ACCESS_MW_BIND) != 0 {
         return Err(EOPNOTSUPP);
     }
@@ -154,16 +158,16 @@ fn check_access(access: c_uint) -> Result<()> {
     Ok(())
 }
 
-/// A page's size.
+/// Size of a memory page in bytes.
 fn page() -> usize {
     // SAFETY: no pointers.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// True if a page can be written, or the kernel is too old to tell (before 5.14).
+/// True if a page is writable, or if the kernel is too old to report it (before 5.14).
 fn can_write(at: usize, page: usize) -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
-    /// Makes a page present as writing would, and changes nothing in it.
+    /// Makes a page present as a write would, without changing its bytes.
     fn populate(at: usize, page: usize) -> bool {
         const POPULATE_WRITE: c_int = 23;
         // SAFETY: no byte is changed, and what is mapped stays mapped.
@@ -176,8 +180,8 @@ fn can_write(at: usize, page: usize) -> bool {
     }
 }
 
-/// Refuses memory that is not mapped, as pinning would; and if the NIC is to write it, memory whose
-/// first or last page can't be written.
+/// Refuses memory that is not mapped, as pinning would; and if the NIC is to write it, also memory
+/// whose first or last page is not writable.
 fn check_mapped(start: usize, length: usize, writable: bool) -> Result<()> {
     const PAGES_AT_ONCE: usize = 16_384;
     let page = page();
@@ -199,14 +203,14 @@ fn check_mapped(start: usize, length: usize, writable: bool) -> Result<()> {
     Ok(())
 }
 
-/// The start of memory that a program registers, with the length that it passes beside it. The
-/// program keeps it mapped until it is deregistered or registered anew, and expects peers, and the
-/// NIC if it may write, to change what is there.
+/// Start of the memory that a program registers, whose length it passes in another argument. The
+/// program keeps the memory mapped until it is deregistered or registered anew, and expects peers,
+/// and the NIC if it may write, to change the memory.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 struct Memory(*mut c_void);
 
-/// What is needed to register memory once more with something changed.
+/// Parameters of a registration.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
     pd: Ptr<'a, ibv_pd>,
@@ -216,7 +220,7 @@ struct Wanted<'a> {
     access: c_uint,
 }
 
-/// Registers memory; its L_Key, which is the R_Key.
+/// Registers memory. Returns its L_Key, which is also its R_Key.
 fn enter(wanted: &Wanted<'_>) -> Result<(u32, Registered)> {
     let Wanted { pd, memory: Memory(start), length, address, access } = *wanted;
     check_access(access)?;
@@ -245,7 +249,7 @@ fn enter(wanted: &Wanted<'_>) -> Result<(u32, Registered)> {
     Ok((region.r_key, Registered { address, segment: region.segment, provider }))
 }
 
-/// Takes memory from the provider.
+/// Deregisters memory at the provider.
 fn leave(region: &Region, registered: &Registered) -> Result<()> {
     let context = region.context();
     context.device_state.keys.remove(region.base.lkey.get());
@@ -268,7 +272,7 @@ fn register(wanted: &Wanted<'_>) -> Result<*mut ibv_mr> {
     Ok(ibv_mr::give(Box::new(Region { base, kind: 0, access, registered })))
 }
 
-/// Where its bytes begin for peers.
+/// Address by which peers name the first byte.
 fn first_address(memory: Memory, access: c_uint) -> u64 {
     if access & IBV_ACCESS_ZERO_BASED != 0 { 0 } else { memory.0 as u64 }
 }
@@ -312,14 +316,15 @@ extern "C" fn ibv_reg_mr_iova2(
 extern "C" fn ibv_dereg_mr(mr: Last<'_, ibv_mr>) -> c_int {
     status(|| {
         let region = mr.object();
-        // If it fails, the program may try again.
+        // If this fails, the program may try again.
         leave(region, &lock(&region.registered))?;
         drop(mr.take());
         Ok(())
     })
 }
 
-/// Changes the access or the domain of memory where it is: the keys stay.
+/// Changes the access rights or the domain of a registration. The memory and the keys stay the
+/// same.
 fn change(
     region: &Region,
     registered: &Registered,
@@ -346,8 +351,8 @@ fn change(
     Ok(())
 }
 
-/// Registers other memory, and gives the first up; the keys are new. `began` says whether it came
-/// so far.
+/// Registers other memory and deregisters the previous memory; the keys are new. `began` is set
+/// once the other memory is registered.
 fn move_to(
     region: &Region,
     registered: &mut Registered,
@@ -367,8 +372,8 @@ fn move_to(
     Ok(())
 }
 
-/// Changes a registration. The keys stay, unless it is for other memory from now on. Returns zero,
-/// or one of `ibv_rereg_mr_err_code`.
+/// Changes a registration. The keys stay the same unless the memory changes. Returns zero, or one
+/// of `ibv_rereg_mr_err_code`.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_rereg_mr(
     mr: Ptr<'_, ibv_mr>,
@@ -414,7 +419,7 @@ extern "C" fn ibv_rereg_mr(
     if failed == 0 { 0 } else { outcome }
 }
 
-/// Memory of other devices we can't reach.
+/// Memory of other devices is not accessible to this library.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_reg_dmabuf_mr() -> *mut ibv_mr {
     crate::guard::set_errno(EOPNOTSUPP);

@@ -1,4 +1,4 @@
-//! `ibv_modify_qp`: checks like the kernel's, then a step of the provider's.
+//! `ibv_modify_qp`: performs the kernel's checks, then changes the queue pair at the provider.
 
 use std::sync::Once;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use crate::qp::QueuePair;
 use crate::query::{self, DEFAULT_PARTITION};
 use crate::transitions;
 
-/// Bytes of a packet's payload for one of the header's numbers.
+/// Payload bytes per packet for a number of `enum ibv_mtu`.
 fn mtu_bytes(code: c_int) -> Result<u32> {
     match code {
         1..=5 => Ok(128 << code),
@@ -26,7 +26,7 @@ fn mtu_bytes(code: c_int) -> Result<u32> {
     }
 }
 
-/// Refuses values out of range.
+/// Checks that attributes are within their ranges.
 fn check(attr: &ibv_qp_attr, mask: c_int) -> Result<()> {
     let read_depth = READ_DEPTH_MAX;
     let given = |flag: c_int| mask & flag != 0;
@@ -40,13 +40,13 @@ fn check(attr: &ibv_qp_attr, mask: c_int) -> Result<()> {
         || given(IBV_QP_MIN_RNR_TIMER) && attr.min_rnr_timer > 31
         || given(IBV_QP_MAX_QP_RD_ATOMIC) && attr.max_rd_atomic > read_depth
         || given(IBV_QP_MAX_DEST_RD_ATOMIC) && attr.max_dest_rd_atomic > read_depth
-        // No path migration.
+        // Path migration is not offered.
         || given(IBV_QP_ALT_PATH)
         || given(IBV_QP_PATH_MIG_STATE) && attr.path_mig_state != 0;
     if wrong { Err(EINVAL) } else { Ok(()) }
 }
 
-/// Keeps what was given, for `ibv_query_qp` and for later steps.
+/// Records the given attributes, for `ibv_query_qp` and for later transitions.
 fn keep(kept: &mut ibv_qp_attr, attr: &ibv_qp_attr, mask: c_int) {
     macro_rules! keep {
         ($($flag:ident: $($field:ident),+;)*) => {
@@ -81,7 +81,7 @@ fn init_change(kept: &ibv_qp_attr) -> Change {
     }
 }
 
-/// Says once what programs written for InfiniBand forget.
+/// Prints, once per process, a hint about the GID that programs written for InfiniBand omit.
 fn explain_missing_gid() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -103,8 +103,9 @@ fn ready_to_receive(pair: &QueuePair, context: &Context, kept: &ibv_qp_attr) -> 
         }
         let address = ah::resolve(context, &pair.provider, &kept.ah_attr)?;
         let peer = Peer { address, queue_pair: Qpn::new(kept.dest_qp_num) };
-        // A path MTU above the interface's is allowed, as with soft-RoCE and mlx5: packets are no
-        // longer than the interface's MTU then, at the peer as well if it has the same MTU.
+        // A path MTU above the interface's is allowed, as with soft-RoCE and mlx5: packets are then
+        // no longer than the interface's MTU, at the peer as well if its interface has the same
+        // MTU.
         (peer, mtu_bytes(kept.path_mtu)?.min(device_mtu))
     };
     let expected = Psn::new(kept.rq_psn);
@@ -113,7 +114,7 @@ fn ready_to_receive(pair: &QueuePair, context: &Context, kept: &ibv_qp_attr) -> 
 }
 
 fn ready_to_send(kept: &ibv_qp_attr) -> Change {
-    // 4.096 µs × 2^n; zero is for ever.
+    // 4.096 µs × 2^n; zero means no time-out.
     let timeout = match kept.timeout {
         0 => Duration::ZERO,
         code => Duration::from_ns(4_096 << code),
@@ -127,7 +128,7 @@ fn ready_to_send(kept: &ibv_qp_attr) -> Change {
     Change::ReadyToSend { first: Psn::new(kept.sq_psn), reliability }
 }
 
-/// Takes the step from one state to another.
+/// Performs the transition from one state to another.
 fn take_step(
     pair: &QueuePair,
     context: &Context,
@@ -140,7 +141,7 @@ fn take_step(
         (_, IBV_QPS_ERR) => change(&Change::Error),
         (_, IBV_QPS_INIT) => change(&init_change(kept)),
         (_, IBV_QPS_RTR) => {
-            // The address first: if there is none, nothing has happened.
+            // The address is resolved first, so that a failure changes nothing.
             let ready = ready_to_receive(pair, context, kept)?;
             if mask & (IBV_QP_ACCESS_FLAGS | IBV_QP_QKEY) != 0 {
                 change(&init_change(kept))?;
@@ -154,7 +155,7 @@ fn take_step(
             pair.events.notify_drained.store(notify, Ordering::Release);
             change(&Change::Drain)
         }
-        // Attributes alone, of a queue pair under way.
+        // Only attributes change; the state stays the same.
         _ => Ok(()),
     }
 }

@@ -12,14 +12,14 @@ use crate::guard::{Errno, lock, number, object, set_errno};
 use crate::operations;
 use crate::pointer::{Handle, Last, Ptr};
 
-/// Opens a device. Its provider is opened when something is made that needs it, so that looking at
-/// devices costs nothing and can't fail.
+/// Opens a device. Its provider is opened on the first call that needs it, so that listing devices
+/// is cheap and can't fail.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_open_device(device: Ptr<'_, ibv_device>) -> *mut ibv_context {
     object(|| {
         let events = Arc::new(EventQueue::new()?);
         let path = c"/dev/null";
-        // Programs expect a descriptor here, and do nothing with it.
+        // Programs expect a descriptor here, and do not use it.
         // SAFETY: the path ends with a zero byte.
         let descriptor = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
         let context = ibv_context {
@@ -49,7 +49,8 @@ extern "C" fn ibv_close_device(context: Last<'_, ibv_context>) -> c_int {
             let held = std::mem::take(&mut *lock(&context.held));
             for pair in held.pairs {
                 context.device_state.remove_pair(pair.value());
-                // It may be gone already, and no caller is left to be told.
+                // The queue pair may be destroyed already, and no caller is left to receive an
+                // error.
                 let _ = provider.destroy_queue_pair(pair);
             }
             for segment in held.segments {
@@ -62,7 +63,7 @@ extern "C" fn ibv_close_device(context: Last<'_, ibv_context>) -> c_int {
     })
 }
 
-/// Contexts can't be handed from process to process.
+/// Contexts can't be passed from one process to another.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_import_device(_descriptor: c_int) -> *mut ibv_context {
     set_errno(Errno(libc::EOPNOTSUPP));

@@ -1,5 +1,5 @@
-//! The tables of functions in a context. Every slot is filled: programs call most of them without
-//! looking.
+//! The tables of functions in a context. Every slot is filled, because programs call most of them
+//! without checking.
 
 use std::ptr::null_mut;
 
@@ -42,7 +42,7 @@ pub(crate) const OPERATIONS: ibv_context_ops = ibv_context_ops {
     compat_rest: [no_object; 5],
 };
 
-/// The extended table around a context.
+/// Returns the extended table around a context.
 pub(crate) fn verbs_context(context: ibv_context) -> verbs_context {
     verbs_context {
         free_buf: no_status,

@@ -1,13 +1,13 @@
 //! Pointers between C programs and this library, as types that state what they are trusted for.
 //!
 //! Each type has the representation of a C pointer. Its documentation states the rule of libibverbs
-//! and librdmacm that a program keeps when it passes such a pointer. Programs make values of these
-//! types, and functions of this library that are marked `unsafe` and repeat the rule. Everything
-//! else relies on it without further `unsafe`.
+//! and librdmacm that a program obeys when it passes such a pointer. Values of these types come
+//! from programs, and from those functions of this library that are marked `unsafe` and repeat the
+//! rule. All other code relies on the rule without further `unsafe`.
 //!
 //! Attribute structs are plain references in signatures, `&T` where a call reads and `&mut T` where
-//! it also writes, because no other call uses them at the same time. Of an attribute struct with a
-//! mask, a call reads those fields that the mask names.
+//! it also writes, because no other call uses them at the same time. In an attribute struct with a
+//! mask, a call reads only the fields that the mask names.
 
 use std::ffi::{CStr, c_char};
 use std::marker::PhantomData;
@@ -29,7 +29,7 @@ pub unsafe trait Handle: Sized {
     /// Bytes from the start of the object to the struct.
     const FRONT: usize = 0;
 
-    /// Hands an object to the program, which owns it from now on.
+    /// Passes an object to the program, which owns it from now on.
     fn give(object: Box<Self::Object>) -> *mut Self {
         Box::into_raw(object).wrapping_byte_add(Self::FRONT).cast()
     }
@@ -50,7 +50,7 @@ impl<T> Clone for Ptr<'_, T> {
 impl<T> Copy for Ptr<'_, T> {}
 
 impl<'a, T: Handle> Ptr<'a, T> {
-    /// Trusts a pointer that was not passed but found in a struct. `None` if it is null.
+    /// Accepts a pointer that was found in a struct instead of passed. `None` if it is null.
     ///
     /// # Safety
     ///
@@ -59,7 +59,7 @@ impl<'a, T: Handle> Ptr<'a, T> {
         NonNull::new(handle).map(|handle| Ptr(handle, PhantomData))
     }
 
-    /// Trusts a pointer that an object of ours keeps.
+    /// Accepts a pointer that an object of this library stores.
     ///
     /// # Safety
     ///
@@ -69,18 +69,18 @@ impl<'a, T: Handle> Ptr<'a, T> {
         Ptr(unsafe { NonNull::new_unchecked(handle) }, PhantomData)
     }
 
-    /// The address that the program knows.
+    /// The address that the program holds.
     pub fn raw(self) -> *mut T {
         self.0.as_ptr()
     }
 
-    /// The handle itself, as the program sees it.
+    /// The C struct, as the program sees it.
     pub fn handle(self) -> &'a T {
         // SAFETY: it is not destroyed within `'a`, and its fields that change are atomic.
         unsafe { self.0.as_ref() }
     }
 
-    /// The object around the handle.
+    /// The object that contains the C struct.
     #[inline]
     pub fn object(self) -> &'a T::Object {
         // SAFETY: the handle is not destroyed within `'a`, and is part of an object at this place
@@ -89,39 +89,39 @@ impl<'a, T: Handle> Ptr<'a, T> {
     }
 }
 
-/// A handle that a program passes to the call that destroys it: no other call uses it at the same
-/// time, and if the call succeeds, none will. (A call that acknowledges an event may not have
-/// returned yet, but uses nothing of the object any more.)
+/// A handle that a program passes to the call that destroys it. No other call uses the handle at
+/// the same time, and if the call succeeds, none will. (A call that acknowledges an event may not
+/// have returned yet, but uses nothing of the object any more.)
 #[repr(transparent)]
 pub struct Last<'a, T>(Ptr<'a, T>);
 
 impl<'a, T: Handle> Last<'a, T> {
-    /// Trusts a pointer that was not passed but found in a struct. `None` if it is null.
+    /// Accepts a pointer that was found in a struct instead of passed. `None` if it is null.
     ///
     /// # Safety
     ///
-    /// The handle, if there is one, has this last use.
+    /// This is the last use of the handle, if there is one.
     pub unsafe fn found(handle: *mut T) -> Option<Last<'a, T>> {
         // SAFETY: as the caller says.
         unsafe { Ptr::found(handle) }.map(Last)
     }
 
-    /// The address that the program knows.
+    /// The address that the program holds.
     pub fn raw(&self) -> *mut T {
         self.0.raw()
     }
 
-    /// The same handle for calls before the last use.
+    /// The same handle, for calls before the last use.
     pub fn as_ptr(&self) -> Ptr<'_, T> {
         self.0
     }
 
-    /// The object behind the handle.
+    /// The object that contains the C struct.
     pub fn object(&self) -> &T::Object {
         self.0.object()
     }
 
-    /// Takes the object back from the program.
+    /// Takes over the object from the program.
     pub fn take(self) -> Box<T::Object> {
         let object = self.raw().wrapping_byte_sub(T::FRONT).cast::<T::Object>();
         // SAFETY: the object was allocated by `Box` (`Handle`), and this is the last use of it.
@@ -139,12 +139,12 @@ pub trait Lockable: Handle {
 }
 
 /// A handle whose lock this thread holds: a call has taken it (`ibv_start_poll`, `ibv_wr_start`)
-/// and the call that releases it is this one or comes later. As to the rest it is a [`Ptr`].
+/// and the call that releases it is this one or comes later. In all other respects it is a [`Ptr`].
 #[repr(transparent)]
 pub struct Locked<'a, T>(Ptr<'a, T>);
 
 impl<'a, T: Lockable> Locked<'a, T> {
-    /// The object, and the value behind its lock.
+    /// Returns the object, and the value behind its lock.
     #[inline]
     pub fn open(self) -> (&'a T::Object, Holding<'a, T::Value>) {
         let object = self.0.object();
@@ -173,7 +173,7 @@ impl<'a, T> From<&'a mut T> for Out<'a, T> {
 }
 
 impl<'a, T> Out<'a, T> {
-    /// The start of room for a struct whose size is that of an older or newer header.
+    /// Start of the memory for a struct whose size may be that of an older or newer header.
     pub fn at(room: &'a mut [MaybeUninit<u8>]) -> Out<'a, T> {
         Out(NonNull::from(room).cast(), PhantomData)
     }
@@ -203,7 +203,8 @@ impl<'a, T> Out<'a, T> {
     }
 }
 
-/// An array, whose length the program passes beside it. It may be null if its length is zero.
+/// An array, whose length the program passes in another argument. It may be null if its length is
+/// zero.
 #[repr(transparent)]
 pub struct Array<'a, T>(*mut T, PhantomData<&'a mut T>);
 
@@ -223,7 +224,7 @@ impl<'a, T> From<&'a mut [T]> for Array<'a, T> {
 }
 
 impl<'a, T> Array<'a, T> {
-    /// An array that was not passed but found in a struct, whose rules are the same.
+    /// An array that was found in a struct instead of passed; the same rules apply.
     pub fn found(array: *const T) -> Array<'a, T> {
         Array(array.cast_mut(), PhantomData)
     }
@@ -241,8 +242,8 @@ impl<'a, T> Array<'a, T> {
         }
     }
 
-    /// The same of bytes that a program may have forgotten to pass: `None` if the array is null and
-    /// the length is not.
+    /// Like [`elements`](Array::elements), for bytes that a program may have forgotten to pass:
+    /// `None` if the array is null and the length is not zero.
     ///
     /// # Safety
     ///
@@ -255,7 +256,7 @@ impl<'a, T> Array<'a, T> {
         Some(unsafe { self.elements(length) })
     }
 
-    /// Room that the call fills.
+    /// Memory that the call fills.
     ///
     /// # Safety
     ///
@@ -270,14 +271,14 @@ impl<'a, T> Array<'a, T> {
     }
 }
 
-/// A work request that names the next.
+/// A work request that points to the next one.
 pub trait Chained {
-    /// The request behind this one, or a null pointer.
+    /// The next request, or a null pointer.
     fn next(&self) -> *mut Self;
 }
 
-/// Work requests that are posted together: each names the next, and the last has a null pointer.
-/// The program changes none of them before the call returns.
+/// Work requests that are posted together: each points to the next, and the last has a null
+/// pointer. The program changes none of them before the call returns.
 #[repr(transparent)]
 pub struct List<'a, T>(*mut T, PhantomData<&'a T>);
 
@@ -290,21 +291,21 @@ impl<T> Clone for List<'_, T> {
 impl<T> Copy for List<'_, T> {}
 
 impl<'a, T: Chained> List<'a, T> {
-    /// Trusts a pointer that no program has passed.
+    /// Accepts a pointer that no program has passed.
     ///
     /// # Safety
     ///
-    /// The rules of the type.
+    /// The rules of the type hold.
     pub unsafe fn found(list: *mut T) -> List<'a, T> {
         List(list, PhantomData)
     }
 
-    /// The address that the program knows.
+    /// The address that the program holds.
     pub fn raw(self) -> *mut T {
         self.0
     }
 
-    /// The first request; `None` if there is none.
+    /// The first request; `None` if the list is empty.
     #[inline]
     pub fn first(self) -> Option<&'a T> {
         // SAFETY: it is null, or the program's request, which stays as it is within `'a`. What the
@@ -312,13 +313,13 @@ impl<'a, T: Chained> List<'a, T> {
         unsafe { self.0.as_ref() }
     }
 
-    /// The requests behind the first.
+    /// The list without its first request.
     #[inline]
     pub fn rest(self) -> List<'a, T> {
         List(self.first().map_or(null_mut(), T::next), PhantomData)
     }
 
-    /// The requests behind the first `count`.
+    /// The list without its first `count` requests.
     pub fn after(self, count: usize) -> List<'a, T> {
         (0..count).fold(self, |list, _| list.rest())
     }
@@ -330,19 +331,19 @@ impl<'a, T: Chained> List<'a, T> {
 pub struct Text<'a>(NonNull<c_char>, PhantomData<&'a CStr>);
 
 impl<'a> Text<'a> {
-    /// The address of the first character.
+    /// Address of the first character.
     pub fn raw(self) -> *const c_char {
         self.0.as_ptr()
     }
 
-    /// The text, without its last byte.
+    /// The text, without its terminating zero byte.
     pub fn as_c_str(self) -> &'a CStr {
         // SAFETY: the text ends with a zero byte, and the program does not change it meanwhile.
         unsafe { CStr::from_ptr(self.0.as_ptr()) }
     }
 }
 
-/// An array of pointers that ends with a null pointer, in memory that C's `free` takes back.
+/// Allocates an array of pointers that ends with a null pointer, which C's `free` releases.
 pub fn null_ended<T>(items: impl ExactSizeIterator<Item = *mut T>) -> Result<*mut *mut T> {
     let length = items.len();
     // SAFETY: no pointers.

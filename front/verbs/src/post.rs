@@ -1,4 +1,4 @@
-//! Posting: work requests of C become those of the provider.
+//! Posting of sends: converts C work requests to the provider's.
 
 use fairway_roce::{Peer, RemoteAddress, ScatterList, Transport, Work, WorkRequest};
 use fairway_wire::Qpn;
@@ -13,26 +13,25 @@ use crate::pointer::{List, Out, Ptr};
 use crate::qp::QueuePair;
 use crate::receives::scatter;
 
-/// The sending side's room for conversion, and its inline data.
+/// Buffers for the conversion of sends, and their inline data.
 pub struct Sends {
     pub(crate) batch: Vec<WorkRequest>,
     pub(crate) last: LastKey,
     pub(crate) inline: Option<InlineRing>,
-    /// What `ibv_wr_*` has built so far.
+    /// Requests that `ibv_wr_*` calls are building.
     pub(crate) building: crate::wr::Building,
 }
 
-/// Where a request's bytes are.
+/// Location of a request's bytes.
 pub(crate) enum Source<'a> {
     /// Registered memory.
     Registered(&'a [ibv_sge]),
-    /// Anywhere: to be copied now.
+    /// Arbitrary memory, which is copied when the request is posted.
     Inline(&'a [ibv_sge]),
 }
 
 impl Sends {
-    /// The bytes of a request, which the NIC writes if `written`. `at`: how many requests wait
-    /// before this one.
+    /// Local ranges of a request's bytes, which the NIC writes if `written`. Inline data is copied.
     pub(crate) fn local(
         &mut self,
         qp: &QueuePair,
@@ -63,7 +62,8 @@ impl Sends {
         }
     }
 
-    /// Hands the batch to the provider. How many were taken, and why not the next.
+    /// Posts the batch to the provider. Returns how many requests it accepted, and the error of the
+    /// first that it refused.
     pub(crate) fn hand_over(&mut self, qp: &QueuePair) -> (usize, Option<Errno>) {
         let (taken, error) = uncancelled(|| qp.provider.post_send(qp.number, &self.batch));
         if let Some(ring) = &mut self.inline {
@@ -75,8 +75,7 @@ impl Sends {
     }
 }
 
-/// What a queue pair can be asked for, besides what its transport forbids: the provider checks
-/// that.
+/// Converts the operation of a request. The provider checks what the transport forbids.
 ///
 /// # Safety
 ///
@@ -99,7 +98,7 @@ unsafe fn work(qp: &QueuePair, wr: &ibv_send_wr) -> Result<Work> {
     }
 }
 
-/// The operation of a queue pair that has one peer.
+/// Converts an operation of a connected queue pair.
 ///
 /// # Safety
 ///
@@ -155,7 +154,7 @@ unsafe fn word(wr: &ibv_send_wr) -> RemoteAddress {
     unsafe { RemoteAddress { address: wr.wr.atomic.remote_addr, r_key: wr.wr.atomic.rkey } }
 }
 
-/// A datagram to the address that a handle names.
+/// Converts a datagram to the address that a handle names.
 pub(crate) fn datagram(
     qp: &QueuePair,
     ah: Option<Ptr<'_, ibv_ah>>,
@@ -175,7 +174,7 @@ pub(crate) fn writes_locally(work: &Work) -> bool {
     matches!(work, Work::Read { .. } | Work::CompareSwap { .. } | Work::FetchAdd { .. })
 }
 
-/// The request with the flags of `ibv_send_flags`.
+/// Builds a request with the flags of `ibv_send_flags`.
 pub(crate) fn flagged(
     qp: &QueuePair,
     id: u64,
@@ -259,8 +258,8 @@ mod tests {
 
     use super::*;
 
-    /// A request of which only the fields are initialised that every opcode uses, and those that
-    /// `fill` sets.
+    /// Converts a request in which only the fields that every opcode uses are initialised, and
+    /// those that `fill` sets.
     fn converted(opcode: c_int, fill: impl FnOnce(&mut ibv_send_wr)) -> Result<Work> {
         let mut wr = ibv_send_wr {
             wr_id: 1,

@@ -1,4 +1,4 @@
-//! Queue pairs: making, asking and removing them.
+//! Queue pairs: creation, queries and destruction.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -23,11 +23,11 @@ use crate::receives::Receives;
 use crate::srq::SharedQueue;
 use crate::wr::{self, Building};
 
-/// A queue pair as programs hold it.
+/// Object behind an `ibv_qp` that a program holds.
 #[repr(C)]
 pub struct QueuePair {
     pub(crate) ex: ibv_qp_ex,
-    /// It has `ibv_wr_*` functions.
+    /// Whether the queue pair has `ibv_wr_*` functions.
     extended: bool,
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) device_state: Arc<DeviceState>,
@@ -37,13 +37,13 @@ pub struct QueuePair {
     pub(crate) signal_all: bool,
     pub(crate) sends: Held<Sends>,
     pub(crate) receives: Held<Receives>,
-    /// What it was given, by `ibv_modify_qp`.
+    /// Attributes set by `ibv_modify_qp`.
     pub(crate) attr: Mutex<ibv_qp_attr>,
     q_key: AtomicU32,
     pub(crate) events: Arc<PairEvents>,
 }
 
-// SAFETY: `create` makes all of them, at the start of a `QueuePair` from a box.
+// SAFETY: `create` makes every `ibv_qp`, as the first field of a boxed `QueuePair`.
 unsafe impl Handle for ibv_qp {
     type Object = QueuePair;
 }
@@ -62,7 +62,7 @@ impl Lockable for ibv_qp_ex {
 }
 
 impl QueuePair {
-    /// The context that it was made of.
+    /// The context that the queue pair was created with.
     pub(crate) fn context(&self) -> &Context {
         // SAFETY: a program closes a context after the last use of what it has made of it.
         unsafe { Ptr::kept(self.ex.qp_base.context) }.object()
@@ -86,7 +86,7 @@ impl QueuePair {
         self.q_key.store(q_key, Ordering::Relaxed);
     }
 
-    /// Where in its life it is, in the header's numbers.
+    /// State of the queue pair, as a number of `enum ibv_qp_state`.
     pub(crate) fn state(&self) -> c_int {
         match self.provider.state(self.number) {
             Some(QueuePairState::Reset) => IBV_QPS_RESET,
@@ -100,7 +100,7 @@ impl QueuePair {
     }
 }
 
-/// What a queue pair is to be like, once checked.
+/// Checked parameters of a new queue pair.
 struct Wanted<'a> {
     init: &'a ibv_qp_init_attr,
     transport: Transport,
@@ -130,7 +130,7 @@ fn transport(kind: c_int) -> Result<Transport> {
         IBV_QPT_RC => Ok(Transport::Rc),
         IBV_QPT_UC => Ok(Transport::Uc),
         IBV_QPT_UD => Ok(Transport::Ud),
-        // XRC and raw packets we do not have.
+        // XRC and raw packets are not offered.
         _ => Err(EOPNOTSUPP),
     }
 }
@@ -260,7 +260,8 @@ pub(crate) extern "C" fn create_ex(
     })
 }
 
-/// The same with its `ibv_wr_*` functions, if they were asked for.
+/// Returns the queue pair with its `ibv_wr_*` functions, or null if they were not requested at its
+/// creation.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_qp_to_qp_ex(qp: Ptr<'_, ibv_qp>) -> *mut ibv_qp_ex {
     if qp.object().extended { qp.raw().cast() } else { null_mut() }
@@ -276,13 +277,14 @@ extern "C" fn ibv_query_qp(
     status(|| {
         let pair = qp.object();
         let base = &pair.ex.qp_base;
-        // Held until the state is written: other threads may query and modify at the same time.
+        // The lock is held until the state is written, because other threads may query and modify
+        // at the same time.
         let kept = lock(&pair.attr);
         let state = pair.state();
         let mut now = *kept;
         (now.qp_state, now.cur_qp_state) = (state, state);
         now.cap = pair.cap;
-        // Programs that do not ask keep the state that they know (UCX asserts it).
+        // Programs that do not query the state keep the one that they last saw (UCX asserts it).
         if mask & IBV_QP_STATE != 0 {
             base.state.set(state);
         }
@@ -314,7 +316,7 @@ extern "C" fn ibv_destroy_qp(qp: Last<'_, ibv_qp>) -> c_int {
         if let Some(shared) = shared {
             *lock(&shared.users) -= 1;
         }
-        // If both are one queue, it has counted the pair twice.
+        // If both are the same queue, it has counted the pair twice.
         sending.detach(pair.number);
         receiving.detach(pair.number);
         pair.events.subject.drain();
@@ -323,14 +325,14 @@ extern "C" fn ibv_destroy_qp(qp: Last<'_, ibv_qp>) -> c_int {
     })
 }
 
-/// Data of one message may come in any order; but the last byte of a WRITE is placed last by a
-/// provider that places packets in order. We promise nothing.
+/// Returns 0: no order is guaranteed. Data of one message may arrive in any order, although a
+/// provider that places packets in order places the last byte of a WRITE last.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_query_qp_data_in_order(_: *mut ibv_qp, _: c_int, _: u32) -> c_int {
     0
 }
 
-/// Options of a connection that its ends agree on: none.
+/// Returns no enhanced connection establishment options, because none are offered.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_query_ece(_qp: Ptr<'_, ibv_qp>, ece: Out<'_, ibv_ece>) -> c_int {
     ece.write(ibv_ece { vendor_id: 0, options: 0, comp_mask: 0 });

@@ -1,4 +1,4 @@
-//! What a device and its port are like.
+//! Attributes of a device and its port.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,19 +11,19 @@ use crate::device::DeviceHandle;
 use crate::guard::{EINVAL, Errno, Result, number, status};
 use crate::pointer::{Array, Out, Ptr};
 
-/// Inline data of a send, at most.
+/// Largest number of bytes of inline data in a send.
 pub(crate) const INLINE_MAX: u32 = 1024;
 
-/// Sends or receives of a queue, at most.
+/// Largest number of sends or of receives in a queue.
 pub(crate) const DEPTH_MAX: u32 = 16_384;
 
-/// Completions of a queue, at most.
+/// Largest number of entries in a completion queue.
 pub(crate) const COMPLETIONS_MAX: u32 = 1 << 20;
 
-/// The partition every port is in.
+/// The partition key of every port.
 pub(crate) const DEFAULT_PARTITION: u16 = 0xffff;
 
-/// GIDs of a device: its addresses.
+/// GIDs of a device, one for each of its addresses.
 pub(crate) fn gids(device: &DeviceHandle) -> impl ExactSizeIterator<Item = Gid> + '_ {
     device.device.addresses.iter().map(|address| Gid::from(*address))
 }
@@ -41,9 +41,9 @@ fn device_attr(device: &DeviceHandle) -> ibv_device_attr {
     let guid = device.device.guid().to_be();
     (attr.node_guid, attr.sys_image_guid) = (guid, guid);
     attr.max_mr_size = u64::MAX;
-    // Every page size from 4 KiB: we do not care.
+    // Every page size from 4 KiB up is accepted.
     attr.page_size_cap = !0xfff;
-    // No vendor's: the number that soft-RoCE has.
+    // No vendor's id; soft-RoCE uses this number, too.
     attr.vendor_id = 0xff_ffff;
     attr.max_qp = limits.queue_pairs as c_int;
     attr.max_qp_wr = DEPTH_MAX as c_int;
@@ -88,7 +88,7 @@ pub(crate) extern "C" fn query_device_ex(
     size: usize,
 ) -> c_int {
     status(|| {
-        // Its only field is a mask of what we do not know.
+        // The only field is a mask, of which no bit is known.
         if input.is_some_and(|mask| *mask != 0) {
             return Err(EINVAL);
         }
@@ -99,7 +99,7 @@ pub(crate) extern "C" fn query_device_ex(
         let mut whole: ibv_device_attr_ex = zeroed();
         whole.orig_attr = device_attr(context.device());
         whole.device_cap_flags_ex = u64::from(whole.orig_attr.device_cap_flags);
-        // Nanoseconds of the monotonic clock.
+        // Time stamps are nanoseconds of the monotonic clock.
         whole.completion_timestamp_mask = u64::MAX >> 1;
         whole.hca_core_clock = 1_000_000;
         whole.phys_port_cnt_ex = 1;
@@ -109,7 +109,7 @@ pub(crate) extern "C" fn query_device_ex(
     })
 }
 
-/// The nearest of the speeds that InfiniBand names, in units of 2.5 Gbit/s per lane, and lanes.
+/// The nearest speed that InfiniBand defines, in units of 2.5 Gbit/s per lane, and the lane width.
 fn rate(speed_mbps: Option<u32>) -> (u8, u8) {
     const SPEED_10: u8 = 4;
     const SPEED_25: u8 = 32;
@@ -136,7 +136,7 @@ fn port_attr(device: &DeviceHandle) -> ibv_port_attr {
     attr.pkey_tbl_len = 1;
     attr.max_vl_num = 1;
     (attr.active_speed, attr.active_width) = rate(device.device.speed_mbps);
-    // LinkUp; disabled.
+    // 5 is LinkUp, 3 is disabled.
     attr.phys_state = if running { 5 } else { 3 };
     attr.link_layer = IBV_LINK_LAYER_ETHERNET;
     attr.flags = IBV_QPF_GRH_REQUIRED;
@@ -144,7 +144,7 @@ fn port_attr(device: &DeviceHandle) -> ibv_port_attr {
     attr
 }
 
-/// The header's number for a packet's payload size.
+/// Number of `enum ibv_mtu` for the payload bytes of a packet.
 pub(crate) fn mtu_code(bytes: u32) -> c_int {
     match bytes {
         4096.. => 5,
@@ -172,7 +172,7 @@ pub(crate) extern "C" fn query_port(
     })
 }
 
-/// Of programs older than `verbs_context::query_port`, whose struct has 48 bytes.
+/// For programs older than `verbs_context::query_port`, whose struct has 48 bytes.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn ibv_query_port(
     context: Ptr<'_, ibv_context>,
@@ -246,7 +246,7 @@ extern "C" fn _ibv_query_gid_ex(
     })
 }
 
-/// Returns the number of entries, or a negative error number.
+/// Writes the GID table. Returns the number of entries, or a negative error number.
 #[unsafe(no_mangle)]
 extern "C" fn _ibv_query_gid_table(
     context: Ptr<'_, ibv_context>,
@@ -306,20 +306,21 @@ extern "C" fn ibv_query_pkey(
 
 #[unsafe(no_mangle)]
 extern "C" fn ibv_get_pkey_index(_context: Ptr<'_, ibv_context>, port: u8, key: u16) -> c_int {
-    // The uppermost bit says full or limited membership; any finds the full one.
+    // The uppermost bit distinguishes full from limited membership; either value finds the full
+    // one.
     let found = port == 1 && u16::from_be(key) & 0x7fff == DEFAULT_PARTITION & 0x7fff;
     number(|| if found { Ok(0) } else { Err(EINVAL) })
 }
 
-/// Nanoseconds of the clock that completions are stamped with.
+/// Nanoseconds of the monotonic clock, with which completions are stamped.
 pub(crate) fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: room of ours.
+    // SAFETY: the kernel writes a local value.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Nanoseconds since 1970.
+/// Nanoseconds since 1970 (wall clock).
 pub(crate) fn wall_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |span| span.as_nanos() as u64)
 }
@@ -333,8 +334,8 @@ pub(crate) extern "C" fn query_rt_values(
         if values.comp_mask & !RAW_CLOCK != 0 {
             return Err(EINVAL);
         }
-        // A device's clock is told in its own units, in the second field's nanoseconds or not at
-        // all: ours are nanoseconds.
+        // A device's clock may be reported in the device's own units, in the nanoseconds of the
+        // second field, or not at all. Its units here are nanoseconds.
         let now = monotonic_ns();
         values.raw_clock.tv_sec = (now / 1_000_000_000) as i64;
         values.raw_clock.tv_nsec = (now % 1_000_000_000) as i64;

@@ -1,4 +1,4 @@
-//! Posting receives: those of queue pairs and of shared receive queues.
+//! Posting of receives to queue pairs and to shared receive queues.
 
 use fairway_device::LocalRange;
 use fairway_rdma::Provider;
@@ -12,8 +12,8 @@ use crate::inline::BATCH;
 use crate::keys::LastKey;
 use crate::pointer::{List, Out};
 
-/// Turns `sg_list` into ranges. What is not registered becomes a range without rights, so that
-/// the request completes with a protection error, as with hardware.
+/// Converts `sg_list` to ranges. Unregistered memory becomes a range without rights, so that the
+/// request completes with a protection error, as with hardware.
 pub(crate) fn scatter(
     (device_state, provider, last): (&DeviceState, &dyn Provider, &mut LastKey),
     list: &[ibv_sge],
@@ -22,7 +22,7 @@ pub(crate) fn scatter(
     let mut ranges = [None; SGE_MAX];
     let mut used = 0;
     for sge in list {
-        // An empty one opens nothing, whatever its key.
+        // The key of an empty entry is not checked.
         if sge.length == 0 {
             continue;
         }
@@ -42,7 +42,7 @@ pub(crate) fn scatter(
     ScatterList::new(&ranges[..used]).ok_or(EINVAL)
 }
 
-/// The receiving side's room for conversion.
+/// Buffers for the conversion of receives.
 pub(crate) struct Receives {
     max_sge: u32,
     batch: Vec<ReceiveRequest>,
@@ -54,8 +54,8 @@ impl Receives {
         Receives { max_sge, batch: Vec::with_capacity(BATCH), last: LastKey::default() }
     }
 
-    /// Posts a list. Returns zero, or an error number, and then `bad` is the first that was not
-    /// taken.
+    /// Posts a list. Returns zero; or an error number, and then `bad` is the first request that was
+    /// refused.
     pub(crate) fn post(
         &mut self,
         device_state: &DeviceState,

@@ -1,4 +1,4 @@
-//! What the environment says: `FAIRWAY_DEVICES`, `FAIRWAY_PROVIDER` and the rest.
+//! Settings from the environment: `FAIRWAY_DEVICES`, `FAIRWAY_PROVIDER` and others.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -9,21 +9,21 @@ use fairway_rdma::{ProviderKind, ProviderOptions};
 #[cfg(test)]
 mod tests;
 
-/// A variable's value is not one of those it may have; the text says which, and what to do.
+/// An environment variable has an illegal value. The text gives the legal ones, and what to do.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SettingError(pub(crate) String);
 
 type Result<T> = std::result::Result<T, SettingError>;
 
-/// Where the text of a variable comes from.
+/// Function that returns the value of an environment variable.
 pub(crate) type Source<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// This process's environment.
+/// Reads the environment of this process.
 pub(crate) fn environment(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-/// The value of a variable that is set and not empty.
+/// Value of a variable, if it is set and not empty.
 fn value(source: Source<'_>, name: &str) -> Option<String> {
     source(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }
@@ -46,17 +46,17 @@ fn switch(source: Source<'_>, name: &str, default: bool) -> Result<bool> {
     }
 }
 
-/// Which interfaces become devices.
+/// Filter that selects the interfaces that become devices.
 pub(crate) fn filter(source: Source<'_>) -> Result<Filter> {
     Ok(parsed(source, "FAIRWAY_DEVICES")?.unwrap_or_default())
 }
 
-/// Which provider a device gets, and how it is made.
+/// Kind and options of the provider of a device.
 pub(crate) fn provider(
     source: Source<'_>,
     device: &Device,
 ) -> Result<(ProviderKind, ProviderOptions)> {
-    // The second name is that of earlier versions.
+    // Earlier versions used the second name.
     let named = ["FAIRWAY_PROVIDER", "FAIRWAY_CARRIER"]
         .into_iter()
         .find_map(|name| value(source, name).map(|value| (name, value)));

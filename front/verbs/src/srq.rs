@@ -14,7 +14,7 @@ use crate::pointer::{Handle, Last, List, Out, Ptr};
 use crate::query::DEPTH_MAX;
 use crate::receives::Receives;
 
-/// A shared receive queue as programs hold it.
+/// Object behind an `ibv_srq` that a program holds.
 #[repr(C)]
 pub struct SharedQueue {
     pub(crate) base: ibv_srq,
@@ -24,11 +24,11 @@ pub struct SharedQueue {
     pub(crate) receives: Held<Receives>,
     pub(crate) events: Arc<SharedEvents>,
     attr: ibv_srq_attr,
-    /// Queue pairs that take their receives from it.
+    /// Number of queue pairs that take their receives from this queue.
     pub(crate) users: Mutex<u32>,
 }
 
-// SAFETY: `create` makes all of them, at the start of a `SharedQueue` from a box.
+// SAFETY: `create` makes every `ibv_srq`, as the first field of a boxed `SharedQueue`.
 unsafe impl Handle for ibv_srq {
     type Object = SharedQueue;
 }
@@ -41,7 +41,7 @@ fn create(pd: Ptr<'_, ibv_pd>, init: &mut ibv_srq_init_attr) -> Result<*mut ibv_
         return Err(EINVAL);
     }
     attr.max_sge = attr.max_sge.max(1);
-    // It is armed by `ibv_modify_srq`.
+    // `ibv_modify_srq` arms the limit.
     attr.srq_limit = 0;
     let provider = owner.device_state.provider()?;
     let id = provider.create_receive_queue(pd.object().number, attr.max_wr)?;
@@ -66,7 +66,7 @@ fn create(pd: Ptr<'_, ibv_pd>, init: &mut ibv_srq_init_attr) -> Result<*mut ibv_
             id,
             provider: Arc::clone(provider),
             device_state: Arc::clone(&owner.device_state),
-            // SAFETY: it moves into the box here, and stays there.
+            // SAFETY: the lock moves into the box here, and is not moved again.
             receives: unsafe { Held::new(Receives::new(attr.max_sge)) },
             events,
             attr: *attr,
@@ -88,7 +88,7 @@ pub(crate) extern "C" fn create_ex(
     const KNOWN: u32 = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
     object(|| {
         let typed = init.comp_mask & IBV_SRQ_INIT_ATTR_TYPE != 0;
-        // XRC and tag matching we do not have.
+        // XRC and tag matching are not offered.
         if init.comp_mask & !KNOWN != 0 || typed && init.srq_type != IBV_SRQT_BASIC {
             return Err(EOPNOTSUPP);
         }
@@ -111,7 +111,7 @@ extern "C" fn ibv_modify_srq(srq: Ptr<'_, ibv_srq>, attr: &ibv_srq_attr, mask: c
         if mask & !(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) != 0 {
             return Err(EINVAL);
         }
-        // The device does not claim `IBV_DEVICE_SRQ_RESIZE`.
+        // The device does not advertise `IBV_DEVICE_SRQ_RESIZE`.
         if mask & IBV_SRQ_MAX_WR != 0 {
             return Err(EOPNOTSUPP);
         }
@@ -119,7 +119,7 @@ extern "C" fn ibv_modify_srq(srq: Ptr<'_, ibv_srq>, attr: &ibv_srq_attr, mask: c
             if attr.srq_limit > queue.attr.max_wr {
                 return Err(EINVAL);
             }
-            // First: it may be reached at once.
+            // The limit is stored first, because it may be reached at once.
             queue.events.limit.store(attr.srq_limit, Ordering::Release);
             queue.provider.limit_receive_queue(queue.id, attr.srq_limit)?;
         }

@@ -1,8 +1,8 @@
-//! Names of numbers, and rates.
+//! Names of enumeration values, and data rates.
 
 use libc::{c_char, c_int};
 
-/// The texts of the enumeration, by number.
+/// The text for a number of an enumeration; "unknown" if it has none.
 fn named(texts: &[&'static std::ffi::CStr], number: c_int) -> *const c_char {
     let known = usize::try_from(number).ok().and_then(|number| texts.get(number));
     known.map_or(c"unknown", |text| *text).as_ptr()
@@ -110,7 +110,7 @@ extern "C" fn ibv_wr_opcode_str(opcode: c_int) -> *const c_char {
     named(TEXTS, opcode)
 }
 
-/// Rates by `ibv_rate`: the number, multiples of 2.5 Gbit/s (-1 if it is none), Mbit/s.
+/// Rates by `ibv_rate`: the number, multiples of 2.5 Gbit/s (-1 if it is not a multiple), Mbit/s.
 const RATES: &[(c_int, c_int, c_int)] = &[
     (2, 1, 2_500),
     (5, 2, 5_000),

@@ -1,8 +1,8 @@
-//! What libibverbs exports besides, and we do not offer: drivers' doors to the kernel, and calls
-//! for what software has no use for. Libraries that a program drags in (providers are linked to by
-//! name) refuse to load if one of these names is missing; none is ever called.
+//! Functions that libibverbs exports and this library does not offer: drivers' entries to the
+//! kernel, and calls without meaning for software. Libraries that a program loads (it is linked to
+//! providers by name) fail to load if one of these names is missing; none is ever called.
 //!
-//! A function in C may be given more arguments than it takes. Those here take none.
+//! In C, a function may be called with more arguments than it takes. These take none.
 
 use std::ptr::null_mut;
 
@@ -10,7 +10,7 @@ use libc::{c_int, c_void};
 
 use crate::guard::{EOPNOTSUPP, set_errno};
 
-/// Functions that return an error number.
+/// Defines functions that return an error number.
 macro_rules! unsupported_status {
     ($($name:ident),* $(,)?) => {
         $(#[unsafe(no_mangle)]
@@ -21,7 +21,7 @@ macro_rules! unsupported_status {
     };
 }
 
-/// Functions that return an object.
+/// Defines functions that return a null pointer instead of an object.
 macro_rules! unsupported_object {
     ($($name:ident),* $(,)?) => {
         $(#[unsafe(no_mangle)]
@@ -32,7 +32,7 @@ macro_rules! unsupported_object {
     };
 }
 
-/// Functions that return nothing, and have nothing to do.
+/// Defines functions that return nothing and do nothing.
 macro_rules! nothing {
     ($($name:ident),* $(,)?) => {
         $(#[unsafe(no_mangle)]
@@ -175,12 +175,12 @@ extern "C" fn ibv_export_buf_dmabuf_fd() -> c_int {
     -1
 }
 
-/// Drivers read it; it is never written.
+/// Read by drivers, never written.
 #[unsafe(no_mangle)]
 static verbs_allow_disassociate_destroy: u8 = 0;
 
-/// Memory is found by its address in this process, which a child never touches: there is nothing to
-/// prepare.
+/// Succeeds without doing anything: memory is found by its address in this process, which a child
+/// never touches, so `fork` needs no preparation.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_fork_init() -> c_int {
     0

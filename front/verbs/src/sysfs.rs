@@ -1,13 +1,13 @@
-//! The devices as files: what programs look for under `/sys/class/infiniband`,
+//! The devices as files, where programs look for them: under `/sys/class/infiniband`,
 //! `/sys/class/infiniband_verbs` and `/dev/infiniband`.
 //!
-//! Only root could put them there. So a private folder holds a copy of what a kernel would
-//! show (`tree`), and the C library's functions that take a path (`preload`) look there instead,
-//! for these paths and no others.
+//! Only root could put them there. So a private folder holds a copy of what a kernel would show
+//! (`tree`), and replacements of the C library's functions that take a path (`preload`) look there
+//! instead, for these paths and no others.
 
 // Tests use the C library's own functions. The nightly compiler 1.101 refuses a definition of
 // `open` without variable arguments, and stable Rust has no definitions with them. Older compilers
-// do not know that check.
+// do not have this check.
 #[cfg_attr(test, allow(dead_code))]
 #[allow(unknown_lints, invalid_runtime_symbol_definitions)]
 mod preload;
@@ -31,13 +31,13 @@ fn is_ours(path: &[u8]) -> bool {
     let under = |folder: &[u8]| {
         path.strip_prefix(folder).is_some_and(|rest| matches!(rest.first(), None | Some(b'/')))
     };
-    // Most paths of most programs end here.
+    // For most programs, this comparison already fails for most paths.
     path.starts_with(b"/sys/class/infiniband")
         && (under(b"/sys/class/infiniband") || under(b"/sys/class/infiniband_verbs"))
         || under(DEVICE_FILES)
 }
 
-/// Where to look for a path, if that is elsewhere.
+/// The path that replaces `path`, if RDMA devices are looked for there.
 fn redirected(path: &CStr) -> Option<CString> {
     let bytes = path.to_bytes();
     if !is_ours(bytes) {
@@ -60,7 +60,7 @@ fn redirected(path: &CStr) -> Option<CString> {
     CString::new(place).ok()
 }
 
-/// Where the kernel's files are.
+/// Returns the mount point of the kernel's sysfs.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_get_sysfs_path() -> *const c_char {
     c"/sys".as_ptr()
@@ -90,7 +90,7 @@ fn read_into(path: PathBuf, buffer: &mut [MaybeUninit<u8>]) -> c_int {
     })
 }
 
-/// The text of a file without its last newline. Returns its length, or -1.
+/// Reads the text of a file without its last newline. Returns its length, or -1.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_read_sysfs_file(
     folder: Text<'_>,
@@ -104,7 +104,8 @@ extern "C" fn ibv_read_sysfs_file(
     read_into(PathBuf::from(part(folder)).join(part(file)), buffer)
 }
 
-/// The same for a file of a device. (The last argument is a format in C; ours takes no parameters.)
+/// Reads a file of a device in the same way. (In C the last argument is a format; this library's
+/// takes no parameters.)
 #[unsafe(no_mangle)]
 extern "C" fn ibv_read_ibdev_sysfs_file(
     buffer: Array<'_, u8>,

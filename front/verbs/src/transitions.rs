@@ -1,4 +1,4 @@
-//! The steps in the life of a queue pair, and which attributes each needs and takes (InfiniBand
+//! State transitions of a queue pair, and the attributes that each requires and permits (InfiniBand
 //! Architecture, 11.2.5.2, as the Linux kernel enforces it).
 
 use fairway_roce::Transport;
@@ -6,7 +6,7 @@ use libc::c_int;
 
 use crate::abi::*;
 
-/// Attributes of a step: those it needs, and those it takes besides.
+/// Attributes of a transition: required ones, and additional permitted ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     required: c_int,
@@ -24,12 +24,12 @@ const RTR_RC: c_int = RTR | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 const RTR_OPTIONAL: c_int = IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX;
 const RTS_RC: c_int =
     IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
-/// What may change while a queue pair sends.
+/// Attributes that may change while a queue pair sends.
 const LIVE_UD: c_int = IBV_QP_CUR_STATE | IBV_QP_QKEY;
 const LIVE_UC: c_int =
     IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PATH_MIG_STATE;
 const LIVE_RC: c_int = LIVE_UC | IBV_QP_MIN_RNR_TIMER;
-/// What may change while the send queue is drained.
+/// Attributes that may change while the send queue is drained.
 const DRAINED_UC: c_int =
     IBV_QP_AV | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PATH_MIG_STATE;
 const DRAINED_RC: c_int = DRAINED_UC
@@ -41,7 +41,7 @@ const DRAINED_RC: c_int = DRAINED_UC
     | IBV_QP_MAX_DEST_RD_ATOMIC
     | IBV_QP_MIN_RNR_TIMER;
 
-/// The step from one state to another, if there is one.
+/// Attributes of the transition from one state to another, if it exists.
 fn between(transport: Transport, from: c_int, to: c_int) -> Option<Step> {
     use Transport::{Rc, Uc, Ud};
     let live = match transport {
@@ -71,7 +71,7 @@ fn between(transport: Transport, from: c_int, to: c_int) -> Option<Step> {
     }
 }
 
-/// True if a queue pair may go from one state to another with these attributes.
+/// True if a queue pair may change from one state to another with these attributes.
 pub(crate) fn allowed(transport: Transport, from: c_int, to: c_int, mask: c_int) -> bool {
     between(transport, from, to).is_some_and(|Step { required, optional }| {
         mask & required == required && mask & !(required | optional | IBV_QP_STATE) == 0

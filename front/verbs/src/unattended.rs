@@ -20,15 +20,15 @@ pub(crate) fn unattended(provider: Option<&dyn Provider>, datagram: &Management<
     }
 }
 
-/// The answers to datagrams for processes that do not exist.
+/// State of the answers to datagrams for processes that do not exist.
 static REFUSER: Mutex<Refuser> = Mutex::new(Refuser::new());
 
-/// Refuses a datagram whose process does not exist.
+/// Refuses a datagram whose destination process does not exist.
 pub fn refuse_to(provider: &dyn Provider, datagram: &Management<'_>) {
     let is_local = provider.gids().contains(&Gid::from(datagram.from));
     let answer = lock(&REFUSER).handle_datagram(datagram.source, is_local, datagram.bytes);
     if let Some(answer) = answer {
-        // What can't be sent is lost, and asked again.
+        // An answer that can't be sent is lost, and the peer repeats its request.
         let _ = provider.send_management(datagram.source, &answer);
     }
 }

@@ -12,12 +12,13 @@ use crate::pointer::{Array, Locked, Ptr};
 use crate::post::{self, Sends, Source};
 use crate::qp::QueuePair;
 
-/// Requests that have been begun, and the last, whose data or address is still to come.
+/// Requests that a program builds by `ibv_wr_*` calls; data or address of the last are still
+/// missing.
 #[derive(Default)]
 pub(crate) struct Building {
-    /// The first error; nothing is posted then.
+    /// The first error, after which nothing is posted.
     error: Option<Errno>,
-    /// The last request.
+    /// The last request, which is still incomplete.
     open: Option<Open>,
 }
 
@@ -26,11 +27,11 @@ struct Open {
     flags: c_uint,
     work: Work,
     local: ScatterList,
-    /// A datagram whose destination has not been set yet.
+    /// Whether the request is a datagram without a destination yet.
     unaddressed: bool,
 }
 
-/// The queue pair with its functions.
+/// Returns an extended queue pair with its function pointers.
 pub(crate) fn extended(base: ibv_qp) -> ibv_qp_ex {
     ibv_qp_ex {
         qp_base: base,
@@ -62,10 +63,10 @@ pub(crate) fn extended(base: ibv_qp) -> ibv_qp_ex {
     }
 }
 
-/// A queue pair of which requests are being built.
+/// A queue pair between `wr_start` and `wr_complete`.
 type Started<'a> = Locked<'a, ibv_qp_ex>;
 
-/// Runs `body` unless something failed before; an error is kept until `wr_complete`.
+/// Runs `body` unless an earlier step failed; `wr_complete` reports the error.
 fn step(qp: Started<'_>, body: impl FnOnce(&QueuePair, &mut Sends) -> Result<()>) {
     let (pair, mut sends) = qp.open();
     step_with(pair, &mut sends, body);
@@ -81,8 +82,8 @@ fn step_with(
     }
 }
 
-/// Puts the open request into the batch. What does not fit waits for `wr_complete`: all of it is
-/// posted, or as much as there is room for.
+/// Puts the incomplete request into the batch. Requests beyond the batch's size are kept until
+/// `wr_complete`: it posts all of them, or as many as there is room for.
 fn close(pair: &QueuePair, sends: &mut Sends) -> Result<()> {
     let Some(open) = sends.building.open.take() else { return Ok(()) };
     if open.unaddressed {
@@ -95,7 +96,7 @@ fn close(pair: &QueuePair, sends: &mut Sends) -> Result<()> {
     Ok(())
 }
 
-/// Begins a request with what `wr_id` and `wr_flags` say now.
+/// Begins a request with the current values of `wr_id` and `wr_flags`.
 fn begin(qp: Started<'_>, work: Work) {
     step(qp, |pair, sends| {
         let (id, flags) = (pair.ex.wr_id.get(), pair.ex.wr_flags.get());
@@ -227,7 +228,7 @@ extern "C" fn wr_set_sge_list(qp: Started<'_>, count: usize, list: Array<'_, ibv
     set_local(qp, &Source::Registered(list));
 }
 
-/// A buffer of inline data as an entry without a key.
+/// An entry without a key, for a buffer of inline data.
 fn unregistered(addr: *mut c_void, length: usize) -> ibv_sge {
     ibv_sge { addr: addr as u64, length: u32::try_from(length).unwrap_or(u32::MAX), lkey: 0 }
 }

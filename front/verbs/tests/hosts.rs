@@ -2,14 +2,14 @@
 //! namespaces, which need the superuser and the `ip` tool.
 
 mod common;
-#[allow(dead_code)] // Some of it is used here.
+#[allow(dead_code)] // Only some of these functions are used here.
 #[path = "../../../crates/rdma/tests/verbs_roce/namespaces.rs"]
 mod namespaces;
 
 use common::{Running, alone, command, compile, free_port, skip};
 use namespaces::Namespaces;
 
-/// Packets of RDMA have 1024 bytes there, and both programs ask for 4096.
+/// Packets of RDMA have 1024 bytes at this MTU, and both programs request 4096.
 #[test]
 fn path_mtu_above_that_of_the_interface_is_cut_to_it() {
     let Some(program) = compile("exchange") else { return };
@@ -52,8 +52,8 @@ fn wait_for_link_local() {
     panic!("the interface has no link-local address after ten seconds");
 }
 
-/// The interface has an address of IPv4, one of IPv6, and a link-local one, which means nothing
-/// without its interface.
+/// The interface has an IPv4 address, an IPv6 address and a link-local address; the last is
+/// ambiguous without its interface.
 #[test]
 fn programs_reach_each_other_by_every_address_of_an_interface() {
     let Some(program) = compile("exchange") else { return };

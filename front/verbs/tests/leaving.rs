@@ -1,5 +1,6 @@
 //! Programs that end while they post and poll: by `exit` in a signal's handler, by the signal, and
-//! by SIGKILL. All of them end, and what they held between processes is free at once.
+//! by SIGKILL. All of them must end, and the resources that they shared with other processes must
+//! be free at once.
 
 mod common;
 
@@ -11,19 +12,21 @@ use std::process::{Child, ExitStatus};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// A process that is alive so long after its signal will never end. Says nothing about speed.
+/// A process that is still alive this long after its signal will never end. This is no bound on
+/// speed.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Status of programs whose handler calls `exit`.
 const BY_HANDLER: i32 = 7;
 
-/// The program, compiled once for all tests, because a file that runs can't be written.
+/// The program, compiled once for all tests, because the file of a running program can't be
+/// written.
 fn program() -> Option<PathBuf> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
     PROGRAM.get_or_init(|| compile("leaving")).clone()
 }
 
-/// Chances that are the same in every run (xorshift).
+/// Pseudo-random numbers that are the same in every run (xorshift).
 struct Chance(u64);
 
 impl Chance {
@@ -35,7 +38,7 @@ impl Chance {
     }
 }
 
-/// A program that posts and polls until it is ended.
+/// A program that posts and polls until it is stopped.
 struct Poller {
     what: String,
     child: Child,
@@ -49,12 +52,12 @@ impl Poller {
         Poller { what: format!("{provider} {arguments:?}"), child }
     }
 
-    /// Waits until it polls.
+    /// Waits until the program polls.
     fn is_ready(&mut self) {
         self.says("ready\n");
     }
 
-    /// Waits for a line, which has to be the next one.
+    /// Waits for a line, which must be the next one.
     fn says(&mut self, expected: &str) {
         let stream = self.child.stdout.as_mut().expect("a pipe");
         let mut line = vec![0; expected.len()];
@@ -75,7 +78,8 @@ impl Poller {
         text
     }
 
-    /// Watches it for a random time, in which it has to run on, so that a signal meets it anywhere.
+    /// Lets the program run for a random time, in which it must not end, so that a signal
+    /// interrupts it at a random point.
     fn runs_on(&mut self, chance: &mut Chance, longest_us: u64) {
         let span = Duration::from_micros(chance.below(longest_us));
         if let Some(status) = ended_within(&mut self.child, span) {
@@ -89,7 +93,7 @@ impl Poller {
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
     }
 
-    /// Waits for the end, which has to come.
+    /// Waits for the end of the program, and panics if it does not end.
     fn end(mut self) -> ExitStatus {
         ended_within(&mut self.child, DEADLINE).unwrap_or_else(|| {
             let state = threads(self.child.id());
@@ -109,13 +113,13 @@ impl Poller {
 
 impl Drop for Poller {
     fn drop(&mut self) {
-        // It has ended, unless the test has failed.
+        // The program has ended, unless the test has failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What the threads of a process are at.
+/// Describes what the threads of a process are doing.
 fn threads(process: u32) -> String {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
@@ -126,13 +130,14 @@ fn threads(process: u32) -> String {
     tasks.map(line).collect()
 }
 
-/// One round: programs over a provider are started, meet SIGTERM at some point, and end.
+/// One round: starts programs with a provider, sends them SIGTERM at a random point, and waits for
+/// their end.
 fn round(program: &Path, round: u64, chance: &mut Chance, port: &str) {
     let provider = ["roce", "fairway"][round as usize % 2];
     let by_handler = chance.below(5) > 0;
     let last = if by_handler { "exit" } else { "-" };
     let start = |arguments: &[&str]| Poller::start(program, provider, arguments);
-    // That every server can listen says that the port of the one before is free.
+    // Because every server can listen, the port of the previous one is free.
     let mut all = match round / 2 % 3 {
         0 => vec![start(&["plain", "-", last])],
         1 => vec![start(&["both", port, last])],
@@ -153,8 +158,8 @@ fn round(program: &Path, round: u64, chance: &mut Chance, port: &str) {
     all.into_iter().for_each(|poller| poller.ends_as(by_handler));
 }
 
-/// How many rounds there are, unless the environment variable `LEAVING_ROUNDS` has a number: 1000
-/// are two minutes.
+/// Number of rounds, unless the environment variable `LEAVING_ROUNDS` gives another; 1000 take two
+/// minutes.
 const ROUNDS: u64 = 60;
 
 #[test]
@@ -182,7 +187,7 @@ fn programs_end_while_they_set_up() {
         poller.signal(libc::SIGTERM);
         let what = poller.what.clone();
         let status = poller.end();
-        // Before it has set its handler, the signal ends it.
+        // Before the program has set its handler, the signal ends it.
         let is_expected =
             status.code() == Some(BY_HANDLER) || status.signal() == Some(libc::SIGTERM);
         assert!(is_expected, "{what}: {status}");
@@ -209,7 +214,7 @@ fn peers_receive_a_farewell_if_a_handler_exits_over_the_fairway_provider() {
     server.ends_as(true);
 }
 
-/// What a process holds between processes is a slot and the port that it listens at.
+/// A process shares two resources with other processes: its slot and the port at which it listens.
 #[test]
 fn the_port_of_a_killed_process_is_free_at_once() {
     let Some(program) = program() else { return };
@@ -219,7 +224,7 @@ fn the_port_of_a_killed_process_is_free_at_once() {
         let provider = ["roce", "fairway"][number % 2];
         let mut holder = Poller::start(&program, provider, &["both", &port, "exit"]);
         holder.is_ready();
-        // While it lives no other process can listen there.
+        // While the first process lives, no other process can listen there.
         let second = Poller::start(&program, provider, &["server", &port, "exit"]);
         assert_eq!(second.end().code(), Some(1), "two processes listen at a port");
         holder.signal(libc::SIGKILL);

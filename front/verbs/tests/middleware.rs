@@ -1,4 +1,4 @@
-//! Libraries that stand between programs and verbs: UCX, Open MPI over it, libfabric.
+//! Libraries between programs and verbs: UCX, Open MPI with UCX, libfabric.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::process::Command;
 
 const PROVIDERS: [&str; 2] = ["roce", "fairway"];
 
-/// A program that has no way to others but verbs, in words that UCX understands.
+/// A command that runs a program with UCX, limited to the given verbs transports.
 fn over_ucx(program: &str, provider: &str, transports: &str) -> Command {
     let mut command = command(program);
     command
@@ -34,7 +34,7 @@ fn ucx_perftest() {
         ("stream_bw", "4096"),
     ];
     for provider in PROVIDERS {
-        // The service of connections, which UCX sets up by datagrams, and that of datagrams alone.
+        // The connected service, which UCX sets up by datagrams, and the datagram service alone.
         for transports in ["rc_verbs,ud_verbs", "ud_verbs"] {
             for (test, bytes) in tests {
                 let text = pair(|port| {
@@ -49,7 +49,7 @@ fn ucx_perftest() {
     }
 }
 
-/// UCX takes the device's atomics only if the device says that it has an adapter's.
+/// UCX uses the device's atomics only if the device reports the atomicity of an adapter.
 #[test]
 fn ucx_uses_the_atomics_of_the_device() {
     if !has("ucx_perftest") {
@@ -69,7 +69,7 @@ fn ucx_uses_the_atomics_of_the_device() {
     }
 }
 
-/// True if Open MPI is installed, and knows how to go by UCX.
+/// True if Open MPI is installed with support for UCX.
 fn has_open_mpi() -> bool {
     if !has("mpirun") || !has("mpicc") || !has("ompi_info") {
         return false;
@@ -97,7 +97,7 @@ fn four_ranks_of_open_mpi() {
             .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
             .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
             .args(["--oversubscribe", "-n", "4", "--mca", "mpi_yield_when_idle", "1"])
-            // No other way than UCX, and no shell on other machines.
+            // Only UCX as transport, and no remote shells.
             .args(["--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "btl", "self"])
             .args(["--mca", "plm", "isolated"])
             .arg(&program);
@@ -109,18 +109,18 @@ fn four_ranks_of_open_mpi() {
 /// An address of this host that is not the loopback interface's, if it has one.
 fn address() -> Option<String> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-    // Nothing is sent: the kernel looks for the way to some address.
+    // Nothing is sent: the kernel only looks up a route.
     socket.connect("198.51.100.1:9").ok()?;
     Some(socket.local_addr().ok()?.ip().to_string())
 }
 
-/// The client of a run of `fi_pingpong`, which compares every byte (`-c`), and its server.
+/// Runs the server and the client of `fi_pingpong`, which compares every byte (`-c`).
 fn fi_pingpong_once(provider: &str, libfabric: &str, endpoint: &str, at: &str) -> [Outcome; 2] {
     let half = |control: &str, port: u16| {
         let mut half = command("fi_pingpong");
         half.env("FAIRWAY_PROVIDER", provider).env("FAIRWAY_DEVICES", at);
-        // To notice memory that is unmapped, libfabric writes new instructions over those of
-        // `munmap` while other threads may be in that call, as threads that start may be.
+        // To detect that memory is unmapped, libfabric overwrites instructions of `munmap` while
+        // other threads, such as starting ones, may be executing them.
         half.env("FI_MR_CACHE_MONITOR", "disabled");
         half.args(["-p", libfabric, "-e", endpoint, "-c", "-I", "5"]);
         half.args([control, &port.to_string()]);
@@ -146,7 +146,7 @@ fn fi_pingpong(libfabric: &str, endpoint: &str, at: &str) {
             outcomes = fi_pingpong_once(provider, libfabric, endpoint, at);
         }
         let [text, _] = outcomes.map(Outcome::succeeded);
-        // Of the sizes that it goes through, every service has this one.
+        // Every service supports this message size.
         assert!(text.contains("\n1k "), "{provider} {libfabric} {endpoint}: {text}");
     }
 }
@@ -172,6 +172,7 @@ fn libfabric_by_connections() {
     };
     let _alone = alone();
     fi_pingpong("verbs", "msg", &address);
-    // Its end comes at once behind the last message, which is still to be read.
+    // The end of the connection follows directly behind the last message, which has not been read
+    // yet.
     fi_pingpong("verbs;ofi_rxm", "rdm", &address);
 }

@@ -1,12 +1,13 @@
-//! Memory of a reliable connection changes in the order of posting: a program of ours that looks.
+//! Memory of a reliable connection changes in the order of posting; a C program of this repository
+//! checks it.
 
 mod common;
 
 use common::{alone, command, compile, run};
 
-/// Runs every test of the program over a provider, with these variables besides.
+/// Runs every test of the program with a provider, and with these additional environment variables.
 fn keeps_order(provider: &str, variables: &[(&str, &str)], arguments: &[&str]) {
-    // One at a time: a program that is being linked cannot be run.
+    // The lock is held while compiling, because a program that is being linked can't be run.
     let _alone = alone();
     let Some(program) = compile("order") else { return };
     let mut order = command(program);
@@ -48,7 +49,7 @@ fn fairway_keeps_the_order_of_posting() {
     keeps_order("fairway", &[("FAIRWAY_EMULATE", "loss=1%")], &["-n", "30"]);
 }
 
-/// UCX asks for relaxed ordering on some processors, and Open MPI relies on the order of its READs.
+/// UCX requests relaxed ordering on some processors, and Open MPI relies on the order of its READs.
 #[test]
 fn reads_from_relaxed_memory_over_fairway_return_the_bytes_of_their_turn() {
     let reads = ["read8", "read64", "self8", "self64"];

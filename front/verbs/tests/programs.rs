@@ -7,7 +7,7 @@ use std::process::Command;
 
 const PROVIDERS: [&str; 2] = ["roce", "fairway"];
 
-/// A program with arguments and a TCP port.
+/// A command with arguments and a TCP port.
 fn half(program: &str, arguments: &[&str], port: u16) -> Command {
     let mut half = command(program);
     half.args(arguments).args(["-p", &port.to_string()]);
@@ -52,7 +52,7 @@ fn a_wrong_setting_is_named_with_its_remedy() {
     assert!(text.contains("FAIRWAY_PROVIDER=tcp: set it to roce or fairway"), "{text}");
 }
 
-/// The pingpong programs, with the buffers compared where they can.
+/// Runs the pingpong programs, which compare the buffers where they can.
 fn pingpong(program: &str, variants: &[&[&str]]) {
     if !has(program) {
         return;
@@ -87,13 +87,13 @@ fn srq_pingpong() {
     pingpong("ibv_srq_pingpong", &[&[], &["-e"], &["-c"], &["-q", "4"]]);
 }
 
-/// Does it use a service that may lose messages?
+/// Whether the program uses a service that may lose messages.
 fn is_lossy(program: &str, arguments: &[&str]) -> bool {
     let service = |name: &str| name == "UC" || name == "UD";
     program.contains("_uc_") || program.contains("_ud_") || arguments.iter().any(|a| service(a))
 }
 
-/// A perftest program; `columns` are the first words of the rows it prints.
+/// Runs a perftest program; `columns` are the first words of the rows that it prints.
 fn perftest(program: &str, variants: &[&[&str]]) {
     if !has(program) {
         return;
@@ -183,7 +183,7 @@ fn atomic_lat() {
     perftest("ib_atomic_lat", &[&["-n", "200"]]);
 }
 
-/// Every operation of a reliable connection, every byte compared; under loss, too.
+/// Every operation of a reliable connection, with every byte compared; also under loss.
 #[test]
 fn every_byte_arrives() {
     let Some(program) = compile("exchange") else { return };
@@ -202,7 +202,8 @@ fn every_byte_arrives() {
     }
 }
 
-/// Programs of ours against the library alone: wrong calls, and two queue pairs of one process.
+/// C programs of this repository against the library alone: wrong calls, and two queue pairs of one
+/// process.
 #[test]
 fn calls_right_and_wrong() {
     for name in ["errors", "loop"] {
@@ -213,8 +214,8 @@ fn calls_right_and_wrong() {
     }
 }
 
-/// Only a call that sleeps for events is a point of cancellation, and the thread ends there; a
-/// child of `fork` that uses no verbs exits.
+/// Only a call that sleeps for events is a cancellation point, and the thread ends there; a child
+/// of `fork` that uses no verbs exits.
 #[test]
 fn threads_are_cancelled_where_they_sleep_for_events_and_nowhere_else() {
     let Some(program) = compile("cancelled") else { return };
@@ -226,7 +227,7 @@ fn threads_are_cancelled_where_they_sleep_for_events_and_nowhere_else() {
     }
 }
 
-/// A program over both providers.
+/// Runs a program with both providers.
 fn run_over_both(name: &str) {
     let Some(program) = compile(name) else { return };
     let _alone = alone();
@@ -237,25 +238,26 @@ fn run_over_both(name: &str) {
     }
 }
 
-/// Queue pairs of their own and a shared one, memory, objects, and a thread that sleeps for events.
+/// The threads use queue pairs of their own and a shared one, memory, objects, and one sleeps for
+/// events.
 #[test]
 fn threads_use_one_context_at_the_same_time() {
     run_over_both("threads");
 }
 
-/// A cancellation that meets a thread within a call leaves no lock held.
+/// A cancellation during a call leaves no lock held.
 #[test]
 fn polling_threads_are_cancelled_a_thousand_times() {
     run_over_both("polled");
 }
 
-/// Memory that is unmapped or truncated while it is registered gives completions with errors.
+/// Memory that is unmapped or truncated while it is registered causes completions with errors.
 #[test]
 fn missing_memory_is_an_error_and_no_signal() {
     run_over_both("missing");
 }
 
-/// What a shared receive queue takes and reports, over both providers.
+/// Receives that a shared receive queue accepts and reports, with both providers.
 #[test]
 fn a_receive_without_memory_is_reported_when_it_is_used() {
     let Some(program) = compile("protection") else { return };
@@ -291,7 +293,7 @@ fn perftest_at_either_family() {
     }
 }
 
-/// The library in a program that does not use verbs: it is not disturbed, and nothing is left.
+/// The library does not disturb a program that uses no verbs, and leaves no files behind.
 #[test]
 fn other_programs_are_not_disturbed() {
     let mut shell = command("sh");

@@ -12,7 +12,7 @@ fn table(file: &Path) -> String {
     String::from_utf8(result.expect("readelf runs").stdout).expect("text")
 }
 
-/// Names that a file exports, with their versions; those without have none.
+/// Names that a file exports, with their versions; the version is empty for names without one.
 fn exported(file: &Path) -> BTreeMap<String, String> {
     let mut names = BTreeMap::new();
     for line in table(file).lines() {
@@ -29,7 +29,7 @@ fn exported(file: &Path) -> BTreeMap<String, String> {
     names
 }
 
-/// `name@VERSION` of everything that a file wants from libibverbs.
+/// `name@VERSION` of every symbol that a file imports from libibverbs.
 fn imported(file: &Path) -> BTreeSet<(String, String)> {
     let table = table(file);
     let wanted = table.lines().filter(|line| line.contains(" UND ")).filter_map(|line| {
@@ -58,7 +58,7 @@ fn every_name_has_its_version() {
         ("ibv_query_port_speed", "IBVERBS_1.16"),
         ("ibv_query_gid_type", "IBVERBS_PRIVATE_34"),
         ("verbs_allow_disassociate_destroy", "IBVERBS_PRIVATE_34"),
-        // In front of the C library's, whatever version a program asks for.
+        // This name comes before the C library's, whatever version a program requires.
         ("open", ""),
         ("__xstat", ""),
     ] {
@@ -86,7 +86,7 @@ fn nothing_else_is_exported() {
     }
 }
 
-/// Whatever RDMA libraries and programs this machine has.
+/// The RDMA libraries and programs that this machine has.
 fn installed() -> Vec<PathBuf> {
     let mut files = Vec::new();
     for folder in ["/usr/bin", "/usr/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu"]
@@ -116,12 +116,12 @@ fn installed_programs_find_their_symbols() {
     let names = exported(&library().join("libibverbs.so.1"));
     let mut wanted = 0;
     for file in installed() {
-        // The library of the distribution itself.
+        // The distribution's own library is skipped.
         if file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libibverbs.")) {
             continue;
         }
         for (name, version) in imported(&file) {
-            // Of a newer or older private interface we promise nothing.
+            // Other versions of the private interface are not supported.
             if version.starts_with("IBVERBS_PRIVATE_") && version != "IBVERBS_PRIVATE_34" {
                 continue;
             }

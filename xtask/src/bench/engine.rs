@@ -1,21 +1,21 @@
-//! What the engine costs per packet: the figures of its own example program.
+//! Cost of the protocol per packet, as measured by the example program of `fairway-ub`.
 
 use std::io;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// Nanoseconds per packet that the receiver may take (docs/performance.md).
+/// Budget of the receiver in nanoseconds per packet (docs/performance.md).
 const BUDGET_NS: f64 = 100.0;
 
-/// One figure of the program.
+/// One result of the program.
 pub struct Row {
     what: String,
     sender_ns: f64,
     receiver_ns: f64,
 }
 
-/// Runs the program, which repeats and takes medians itself.
+/// Runs the program, which itself repeats its measurements and takes medians.
 pub fn packet_cost() -> io::Result<Vec<Row>> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut command = Command::new(cargo);
@@ -29,7 +29,7 @@ pub fn packet_cost() -> io::Result<Vec<Row>> {
     if rows.is_empty() { Err(io::Error::other("the example printed no figures")) } else { Ok(rows) }
 }
 
-/// A line that ends in two numbers.
+/// Parses a line that ends in two numbers.
 fn row(line: &str) -> Option<Row> {
     let (rest, receiver) = line.trim_end().rsplit_once(' ')?;
     let (what, sender) = rest.trim_end().rsplit_once(' ')?;
@@ -40,7 +40,7 @@ fn row(line: &str) -> Option<Row> {
     })
 }
 
-/// The table.
+/// The results as a table.
 pub fn markdown(rows: &[Row]) -> String {
     let mut text = String::from(
         "| engine, ns per data packet | sender | receiver | budget of the receiver | |\n\
@@ -56,7 +56,7 @@ pub fn markdown(rows: &[Row]) -> String {
     text
 }
 
-/// The same as JSON.
+/// The results as JSON.
 pub fn json(rows: &[Row]) -> Value {
     let row = |row: &Row| json!({ "what": row.what, "sender_ns": row.sender_ns, "receiver_ns": row.receiver_ns });
     rows.iter().map(row).collect()

@@ -1,4 +1,4 @@
-//! What the figures were taken on.
+//! Description of the machine on which the figures were measured.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ pub fn describe() -> Value {
     })
 }
 
-/// The same for people.
+/// The description as text.
 pub fn markdown(machine: &Value) -> String {
     format!(
         "{} with {} cores, Linux {}, net.core.rmem_max {}. Each side is pinned to a core of its own.",

@@ -1,4 +1,4 @@
-//! The measurements: each gives one number.
+//! The measurements, each of which yields one number.
 
 use std::io;
 use std::process::Command;
@@ -10,18 +10,18 @@ use super::place::Place;
 use crate::peers::{self, Side};
 use crate::programs::{Server, command, fairway, json};
 
-/// Payload of a packet, in ours and in the raw peer's.
+/// Payload of a packet in bytes, for Fairway and for the raw peer.
 const PACKET_BYTES: usize = 4096;
-/// Packets of one call of the raw peer: what fits a datagram's length.
+/// Packets in one call of the raw peer, as many as fit the length of a datagram.
 const PACKETS: usize = 15;
-/// What the TCP peer writes at once.
+/// Bytes that the TCP peer writes at once.
 const TCP_BYTES: usize = 256 << 10;
 const SMALL_BYTES: usize = 64;
 
-/// Out of and into as much memory as the raw peers use.
+/// Options for bulk WRITEs, with as much memory on each side as the raw peers use.
 const BULK: &[&str] = &["write", "--size", "1M", "--depth", "16", "--buffer", "64M"];
 
-/// One of them.
+/// A measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Measurement {
     UdpBlast,
@@ -36,7 +36,7 @@ pub enum Measurement {
 }
 
 impl Measurement {
-    /// In the order they take turns: those that are compared are neighbours.
+    /// All measurements, in the order in which they alternate: compared ones are adjacent.
     pub const ALL: &'static [Measurement] = &[
         Measurement::UdpBlast,
         Measurement::Write,
@@ -49,7 +49,7 @@ impl Measurement {
         Measurement::SmallWrites,
     ];
 
-    /// Takes one sample: Gb/s, microseconds or millions per second.
+    /// Takes one sample, in Gb/s, microseconds or millions per second.
     pub fn run(self, place: &Place, duration: Duration) -> io::Result<f64> {
         let sides = &place.sides;
         let small = SMALL_BYTES.to_string();
@@ -86,7 +86,7 @@ impl Measurement {
     }
 }
 
-/// Runs `fairway perf` with the target as the place's listener; the row.
+/// Runs `fairway perf` with the target as the place's listener, and returns its row.
 fn perf(
     place: &Place,
     arguments: &[&str],

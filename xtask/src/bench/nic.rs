@@ -1,4 +1,4 @@
-//! The NIC model: operations that it simulates in a second of CPU time, by stack and load.
+//! The NIC model: simulated operations per second of CPU time, by stack and load.
 
 use std::io;
 use std::process::Command;
@@ -10,7 +10,7 @@ use super::table::Spread;
 use super::transactions::Section;
 use crate::programs::fairway;
 
-/// Name, options, and operations of a run: some seconds of work in all.
+/// Name, options, and number of operations of each run; they take some seconds in all.
 const ROWS: &[(&str, &str, u32)] = &[
     ("oracle, UB READ of 64 B", "--oracle --stack ub-urma", 200_000),
     ("loads, one at a time", "--stack ub-ldst --verb load", 200_000),
@@ -30,7 +30,7 @@ const ROWS: &[(&str, &str, u32)] = &[
     ("YCSB-A, caches", "--stack ub-ldst --workload ycsb-a --cache wb --concurrency 16", 200_000),
 ];
 
-/// Measures.
+/// Runs all measurements.
 pub fn run(repeats: usize) -> io::Result<Section> {
     let mut samples = vec![(Vec::new(), Vec::new()); ROWS.len()];
     for _ in 0..repeats {

@@ -1,4 +1,4 @@
-//! Where measurements run: over the loopback interface, or between two network namespaces.
+//! Places of measurements: the loopback interface, or a pair of network namespaces.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -6,23 +6,23 @@ use std::process::{Command, Stdio};
 
 use crate::peers::{Side, Sides};
 
-/// Jumbo frames, so that a packet of 4096 bytes of payload is one frame.
+/// MTU for jumbo frames, so that a packet of 4096 bytes of payload is one frame.
 const VETH_MTU: &str = "9000";
 
-/// A place. What was made for it is removed when it is dropped.
+/// A place. Namespaces that were created for it are removed on drop.
 pub struct Place {
     pub name: &'static str,
     pub sides: Sides,
     _namespaces: Option<Namespaces>,
 }
 
-/// Two network namespaces with a cable between them.
+/// Two network namespaces, connected by a veth pair.
 struct Namespaces {
     names: [String; 2],
 }
 
 impl Place {
-    /// Makes the place of this name.
+    /// Creates the place of this name.
     pub fn make(name: &str) -> io::Result<Place> {
         if name == "loopback" {
             let sides = Sides::local(IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -43,9 +43,10 @@ impl Namespaces {
     fn make() -> io::Result<Self> {
         let number = std::process::id();
         let names = [0, 1].map(|end| format!("fairway-{number}-{end}"));
-        // Names of interfaces have at most 15 letters.
+        // Interface names have at most 15 characters.
         let cables = [0, 1].map(|end| format!("fw{number}{}", ["a", "b"][end]));
-        // Dropped, and so removed, if anything below fails. The cable goes with its ends.
+        // If a step below fails, the namespaces are dropped and so removed, and the veth pair with
+        // them.
         let namespaces = Namespaces { names };
         for name in &namespaces.names {
             ip(&["netns", "add", name])?;
@@ -69,13 +70,13 @@ impl Namespaces {
 impl Drop for Namespaces {
     fn drop(&mut self) {
         for name in &self.names {
-            // What was not made can't be removed, and that is fine.
+            // A namespace that was not created can't be removed; the error is ignored.
             let _ = ip(&["netns", "delete", name]);
         }
     }
 }
 
-/// Addresses that are seen in these namespaces only.
+/// Addresses that are visible in these namespaces only.
 fn address(end: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 254, 77, 1 + end as u8)
 }

@@ -1,8 +1,8 @@
-//! The fabric simulator: packet-hops and events per second of CPU time, memory per NIC, growth, two
-//! cores; and htsim on the same connection matrix in the same minutes, if the user has one.
+//! The network simulator: packet-hops and events per second of CPU time, memory per NIC, growth,
+//! two cores; and htsim on the same connection matrix within the same minutes, if it is installed.
 //!
-//! The workload is a permutation of 1,024 NICs, 2,000,000 bytes each.
-//! What counts is CPU time of the whole process, set-up included; repetitions take turns.
+//! The workload is a permutation of 1,024 NICs, 2,000,000 bytes each. The results count CPU time of
+//! the whole process, including set-up; repetitions alternate.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use super::table::Spread;
 use super::transactions::Section;
 use crate::programs::{check_signals, fairway};
 
-/// NICs and bytes of each; all have a fat tree of three tiers.
+/// Number of NICs, and bytes of each; every network is a fat tree of three tiers.
 const GROWTH: &[(u32, u32)] =
     &[(54, 2_000_000), (128, 2_000_000), (1024, 2_000_000), (8192, 250_000)];
 const NICS: u32 = 1024;
@@ -45,15 +45,15 @@ const HTSIM: &[&str] = &[
     "sink",
 ];
 
-/// A run that is over.
+/// A finished run.
 struct Run {
     cpu_s: f64,
     wall_s: f64,
-    /// What it printed.
+    /// JSON that the run printed.
     value: Value,
 }
 
-/// Measures; `htsim` is the path of `htsim_eqds`.
+/// Runs all measurements; `htsim` is the path of `htsim_eqds`.
 pub fn run(repeats: usize, htsim: Option<&Path>) -> io::Result<Section> {
     let matrix = Matrix::write()?;
     let (mut ours, mut packets, mut two, mut peer) = (vec![], vec![], vec![], vec![]);
@@ -108,7 +108,7 @@ pub fn run(repeats: usize, htsim: Option<&Path>) -> io::Result<Section> {
     Ok(Section { name: "sim", markdown, json: rows_json.into() })
 }
 
-/// The same workload on more and more NICs.
+/// Measures the same workload on growing numbers of NICs.
 fn grow(markdown: &mut String, rows: &mut Vec<Value>) -> io::Result<()> {
     *markdown += "\n| NICs | bytes each | CPU s | M hops/s of CPU | KiB of memory for a NIC |\n\
                   |---|---|---|---|---|\n";
@@ -134,7 +134,7 @@ fn number(run: &Run, name: &str) -> f64 {
     run.value[name].as_f64().unwrap_or(0.0)
 }
 
-/// The permutation as a file that both simulators read; removed with this value.
+/// The permutation as a file that both simulators read; removed on drop.
 struct Matrix(PathBuf);
 
 impl Matrix {
@@ -153,7 +153,7 @@ impl Matrix {
 
 impl Drop for Matrix {
     fn drop(&mut self) {
-        // Left behind it does no harm.
+        // If the file can't be removed, it does no harm.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -174,7 +174,7 @@ fn simulate_with(options: &[String]) -> io::Result<Run> {
 
 fn run_htsim(program: &Path, matrix: &Path) -> io::Result<Run> {
     let log = matrix.with_extension("log");
-    // It writes files of its own into the directory it runs in.
+    // htsim writes files into its working directory.
     let directory = matrix.with_extension("htsim");
     std::fs::create_dir_all(&directory)?;
     let mut command = Command::new(program.canonicalize()?);
@@ -192,7 +192,7 @@ fn run_htsim(program: &Path, matrix: &Path) -> io::Result<Run> {
     Ok(Run { cpu_s, wall_s, value: Value::Null })
 }
 
-/// What a program prints, the CPU time it takes, and how long that is.
+/// Runs a program; returns its output, its CPU time and its duration, both in seconds.
 pub(super) fn timed(command: &mut Command) -> io::Result<(Vec<u8>, f64, f64)> {
     check_signals()?;
     let (begun, before) = (Instant::now(), children_cpu_s());
@@ -203,7 +203,7 @@ pub(super) fn timed(command: &mut Command) -> io::Result<(Vec<u8>, f64, f64)> {
     Ok((output.stdout, children_cpu_s() - before, begun.elapsed().as_secs_f64()))
 }
 
-/// CPU time of all programs that were run and have ended, in seconds.
+/// CPU time of all child processes that have ended, in seconds.
 fn children_cpu_s() -> f64 {
     // SAFETY: all bit patterns of the struct are valid, and zeroes are one.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

@@ -1,4 +1,4 @@
-//! Medians, spreads, ratios.
+//! Medians, spreads and ratios.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::measure::Measurement;
 /// All samples of each measurement.
 pub type Samples = BTreeMap<Measurement, Vec<f64>>;
 
-/// What the ratio (or, without a peer, the figure itself) is to be.
+/// Requirement on the ratio (or, without a peer, on the figure itself).
 #[derive(Clone, Copy, Debug)]
 pub enum Budget {
     AtLeast(f64),
@@ -24,7 +24,7 @@ pub struct Line {
     pub budget: Budget,
 }
 
-/// Median, least and most.
+/// Median, minimum and maximum.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spread {
     pub median: f64,
@@ -33,7 +33,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of some samples.
+    /// The spread of some samples; `None` if there are none.
     pub fn of(samples: &[f64]) -> Option<Self> {
         let mut sorted = samples.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -47,7 +47,7 @@ impl Spread {
         Some(Spread { median, min, max })
     }
 
-    /// For a table.
+    /// The spread for a table.
     pub fn show(self) -> String {
         format!("{:.2} ({:.2}–{:.2})", self.median, self.min, self.max)
     }
@@ -69,7 +69,7 @@ impl Budget {
     }
 }
 
-/// A line with its figures: ours, the peer's, and what the budget is about.
+/// The figures of a line: Fairway's, the peer's, and the number to which the budget applies.
 fn figures(line: &Line, samples: &Samples) -> Option<(Spread, Option<Spread>, f64)> {
     let spread = |measurement| samples.get(&measurement).and_then(|list| Spread::of(list));
     let ours = spread(line.ours)?;
@@ -104,7 +104,7 @@ pub fn markdown(place: &str, lines: &[Line], samples: &Samples) -> String {
     text
 }
 
-/// The same with every sample.
+/// The results as JSON, with every sample.
 pub fn json(lines: &[Line], samples: &Samples) -> Value {
     let list = |measurement| samples.get(&measurement).cloned().unwrap_or_default();
     let rows = lines.iter().filter_map(|line| {

@@ -1,8 +1,8 @@
-//! The same program over every provider of the verbs, beside UCX over TCP and plain TCP: perftest's
-//! own bandwidth and latency, on a clean network, with loss, and with packets out of order.
+//! The same program over every provider of the verbs, compared with UCX over TCP and plain TCP:
+//! perftest's own bandwidth and latency, on a clean network, with loss, and with reordered packets.
 //!
-//! Two processes over the loopback interface, a core each. perftest does not check data; that its
-//! twin `exchange` does, over the same providers, is a test.
+//! Two processes over the loopback interface, a core each. perftest does not check data, but a test
+//! runs its counterpart `exchange`, which does, over the same providers.
 
 mod guests;
 mod scale;
@@ -20,13 +20,13 @@ use super::transactions::Section;
 use crate::peers::{self, Sides};
 use crate::programs::{check_signals, fairway};
 
-/// Bytes of a message where bandwidth is measured.
+/// Bytes of a message in bandwidth measurements.
 const BULK: &str = "65536";
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-/// A program that takes longer hangs.
+/// Time in seconds after which a program is considered hung.
 const SECONDS_MAX: &str = "60";
 
-/// What carries the messages.
+/// Stack that carries the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stack {
     /// perftest under `fairway run`, with these options.
@@ -45,15 +45,16 @@ const STACKS: &[(&str, Stack)] = &[
     ("one TCP stream; UDP ping-pong", Stack::Kernel),
 ];
 
-/// A message that is long beside the distance by which packets are reordered, as ORNIC compares.
+/// Bytes of a message that is long compared with the reordering distance, as in ORNIC's comparison.
 const LONG: &str = "8388608";
 
-/// What is measured: a column.
+/// A measurement: a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
-    /// Gb/s of messages of so many bytes, on a network like this.
+    /// Gb/s of messages of this size, on a network with this impairment.
     Bandwidth(&'static str, &'static str, Option<&'static str>),
-    /// Half a round trip (a whole one for READ), in µs: typically, and on a bad network on average.
+    /// Half a round trip (a whole one for READ), in µs: the typical value, or on an impaired
+    /// network the average.
     Latency(&'static str, Option<&'static str>),
 }
 
@@ -78,13 +79,13 @@ const COLUMNS: &[(&str, What)] = &[
     ("SEND 8 B, 64-packet reordering, mean us", What::Latency("send", REORDER)),
 ];
 
-/// What of it all is wanted.
+/// Selection of rows and columns.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
-    /// Rows whose name has this in it, columns whose name has that.
+    /// Rows and columns whose name contains this text.
     pub row: Option<String>,
     pub column: Option<String>,
-    /// The script that boots guests, for soft-RoCE between two of them.
+    /// Script that boots guests, for soft-RoCE between two of them.
     pub peer: Option<PathBuf>,
 }
 
@@ -94,17 +95,17 @@ impl Choice {
         text.as_ref().is_none_or(|text| name.contains(&text.to_lowercase()))
     }
 
-    /// Is this column wanted of this row?
+    /// Whether this cell is selected.
     fn wants_cell(&self, row: &str, column: &str) -> bool {
         Choice::wants(&self.row, row) && Choice::wants(&self.column, column)
     }
 
-    /// Is it wanted what queue pairs cost? That has rows of its own.
+    /// Whether the cost of queue pairs is selected, which has a table of its own.
     fn wants_scale(&self) -> bool {
         self.row.is_none() && Choice::wants(&self.column, SCALE)
     }
 
-    /// Says what there is, if nothing is wanted of it.
+    /// Fails with the possible names, if nothing is selected.
     fn check(&self) -> io::Result<()> {
         let any_cell = STACKS
             .iter()
@@ -125,7 +126,7 @@ impl Choice {
     }
 }
 
-/// Measures all stacks by turns.
+/// Measures all stacks in alternation.
 pub fn run(repeats: usize, duration: Duration, choice: &Choice) -> io::Result<Section> {
     choice.check()?;
     let mut samples = vec![vec![Vec::new(); COLUMNS.len()]; STACKS.len()];
@@ -161,7 +162,7 @@ pub fn run(repeats: usize, duration: Duration, choice: &Choice) -> io::Result<Se
     Ok(section)
 }
 
-/// The name of what queue pairs cost, beside the columns.
+/// Name by which the cost of queue pairs is selected, in addition to the columns.
 const SCALE: &str = "queue pairs";
 
 fn measure(stack: Stack, what: What, duration: Duration) -> io::Result<Option<f64>> {
@@ -171,7 +172,8 @@ fn measure(stack: Stack, what: What, duration: Duration) -> io::Result<Option<f6
             let mut arguments =
                 vec!["-F", "-s", bytes, "-D", &seconds, "-m", "4096", "--report_gbits"];
             if bytes == LONG {
-                // As many bytes under way as otherwise are too many to be registered.
+                // With the usual number of messages in flight, too much memory would have to be
+                // registered.
                 arguments.extend(["-t", "8"]);
             }
             let row = perftest(&format!("ib_{verb}_bw"), &arguments, options, network)?;
@@ -193,7 +195,7 @@ fn measure(stack: Stack, what: What, duration: Duration) -> io::Result<Option<f6
             };
             let count = if bytes == LONG { "200" } else { "20000" };
             let row = ucx(&["-t", test, "-s", bytes, "-n", count, "-w", "100"])?;
-            // MB/s (2^20), average over all, is the sixth of the last line.
+            // The sixth number of the last line is the average over all, in MB/s (2^20).
             Ok(Some(value(&row, 5)? * 8.0 * 1.048_576e-3))
         }
         (Stack::UcxTcp, What::Latency(verb, None)) => {
@@ -213,7 +215,7 @@ fn measure(stack: Stack, what: What, duration: Duration) -> io::Result<Option<f6
             let round = peers::udp_ping_pong(&Sides::local(LOOPBACK), 8, duration)?;
             Ok(Some(round.p50_us / 2.0))
         }
-        // It has no such operation, or this kernel has nothing that could impair it.
+        // UCX over TCP has no such operation, or nothing in this kernel can impair the traffic.
         (Stack::UcxTcp | Stack::Kernel, _) => Ok(None),
     }
 }
@@ -275,7 +277,7 @@ fn tail(text: &str) -> &str {
     text.trim().lines().next_back().unwrap_or("silence")
 }
 
-/// What the client printed.
+/// Runs server and client, and returns the client's output.
 fn run_pair(server: &mut Command, client: &mut Command, port: &str) -> io::Result<String> {
     let quiet = |command: &mut Command| -> io::Result<Child> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
@@ -285,7 +287,7 @@ fn run_pair(server: &mut Command, client: &mut Command, port: &str) -> io::Resul
         .and_then(|()| client.stdin(Stdio::null()).stderr(Stdio::piped()).output());
     let ended = result.as_ref().is_ok_and(|output| output.status.success());
     if !ended {
-        // It would wait for ever.
+        // The server would wait for ever.
         server.kill()?;
     }
     let mut rest = String::new();
@@ -325,7 +327,7 @@ fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((LOOPBACK, 0))?.local_addr()?.port())
 }
 
-/// What was asked for: a line for each column, because there are more of them than stacks.
+/// The selected results: a line for each column, because there are more columns than stacks.
 fn section(samples: &[Vec<Vec<f64>>], notes: &[String], choice: &Choice) -> Section {
     let stacks: Vec<usize> =
         (0..STACKS.len()).filter(|row| Choice::wants(&choice.row, STACKS[*row].0)).collect();

@@ -1,65 +1,66 @@
-//! What a case is: one or two processes, and what they have to print.
+//! A test case: one or two processes, and the output that proves success.
 
 use std::path::PathBuf;
 
 use crate::verbs::launch;
 
-/// A process of a case. Its arguments and its environment may name `{port}` (a TCP port that no
+/// A process of a case. Its arguments and its environment may contain `{port}` (a TCP port that no
 /// program uses), `{host}` (an address of this machine), `{device}` (the device of that address),
-/// `{scratch}` (a folder of the case's own) and `{provider}`.
+/// `{scratch}` (a separate folder for the case) and `{provider}`.
 #[derive(Clone, Debug, Default)]
 pub struct Half {
     /// The program and its arguments.
     pub words: Vec<String>,
-    /// Variables that are set for it.
+    /// Environment variables that are set for the process.
     pub environment: Vec<(&'static str, String)>,
-    /// Where it runs; the case's scratch folder without one.
+    /// Working directory; the case's scratch folder if `None`.
     pub folder: Option<PathBuf>,
 }
 
 impl Half {
-    /// A program with arguments, divided at spaces.
+    /// A command line, split at spaces.
     pub fn new(line: &str) -> Half {
         let words = line.split_whitespace().map(str::to_owned).collect();
         Half { words, ..Half::default() }
     }
 
-    /// With one more argument, which may have spaces in it.
+    /// Adds one argument, which may contain spaces.
     pub fn argument(mut self, word: impl Into<String>) -> Half {
         self.words.push(word.into());
         self
     }
 
-    /// With more arguments, divided at spaces.
+    /// Adds arguments, split at spaces.
     pub fn arguments(mut self, line: &str) -> Half {
         self.words.extend(line.split_whitespace().map(str::to_owned));
         self
     }
 
-    /// With a variable set.
+    /// Sets an environment variable.
     pub fn variable(mut self, name: &'static str, value: impl Into<String>) -> Half {
         self.environment.push((name, value.into()));
         self
     }
 }
 
-/// When a server can be asked.
+/// Condition that a server is ready for its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ready {
     /// It listens at the case's port, by TCP or by the connection manager.
     Listens,
-    /// It listens by the connection manager at a port that the program has built in.
+    /// It listens by the connection manager at a port that is fixed in the program.
     ListensAt(u16),
-    /// It has printed this. What follows, up to a space, is `{said}` in the client's arguments.
+    /// It has printed this text. The text that follows, up to a space, replaces `{said}` in the
+    /// client's arguments.
     Prints(&'static str),
 }
 
 /// How a server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// By itself, with status 0, once its client is done.
+    /// By itself, with status 0, after its client has finished.
     Itself,
-    /// It serves for ever, and is ended after its client.
+    /// It serves for ever, and is stopped after its client.
     Ended,
 }
 
@@ -71,26 +72,26 @@ pub struct Server {
     pub end: End,
 }
 
-/// What shows that a case did its work. An exit status of 0 is never enough.
+/// Evidence that a case did its work. An exit status of 0 is never sufficient.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// At least so many rows of numbers, in which something behind the first column is not 0.
+    /// At least this many rows of numbers, in which a number after the first column is not 0.
     Rows(usize),
     /// At least one line that is a single number, and not 0.
     Number,
-    /// All of these texts, from the client's side.
+    /// All of these texts, in the client's output.
     Texts(Vec<String>),
-    /// This text, with a number behind it that is not 0.
+    /// This text, followed by a number that is not 0.
     Above(&'static str),
-    /// At least so many lines with this text.
+    /// At least `least` lines that contain this text.
     Lines { part: &'static str, least: usize },
-    /// Rows of an OSU micro-benchmark: at least so many, with at least so many numbers each, and
-    /// behind the numbers of each row that its data was compared and was right, if it was
-    /// `checked`.
+    /// Rows of an OSU micro-benchmark: at least `rows`, with at least `numbers` numbers each, and,
+    /// if it was `checked`, the result "passed" of the data comparison after the numbers of each
+    /// row.
     Osu { checked: bool, rows: usize, numbers: usize },
     /// A line `name = number unit`, with a number that is not 0.
     Quantity,
-    /// Results of Python's `unittest -v`; with a folder, one file for each rank of a job in it.
+    /// Results of Python's `unittest -v`; with a folder, it has one file for each rank of a job.
     Unittest { ranks: Option<String> },
     /// Results of GoogleTest.
     GoogleTest,
@@ -101,22 +102,22 @@ pub enum Proof {
 /// A program with its arguments, run over each provider.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What the case belongs to: a row of the summary.
+    /// Set of programs to which the case belongs: a row of the summary.
     pub client: &'static str,
-    /// What distinguishes it there.
+    /// Name of the case in that set.
     pub name: String,
     pub server: Option<Server>,
     pub main: Half,
     pub proof: Proof,
-    /// Words, in lower case, by which the program reports what is refused to it: by a call that
-    /// `docs/verbs.md` lists as not offered, by the machine, or by its own check of its options.
+    /// Words, in lower case, by which the program reports a refusal: by a call that `docs/verbs.md`
+    /// lists as not offered, by the machine, or by its own check of its options.
     pub refusal: Option<&'static str>,
-    /// How many times the usual time it may take.
+    /// Time limit as a multiple of the usual one.
     pub timeout: u32,
-    /// It uses a service that may lose messages, and waits for ever if one is lost. It gets a
-    /// quarter of the time, and four attempts.
+    /// Whether the case uses a service that may lose messages, and waits for ever if one is lost.
+    /// It gets a quarter of the time, and four attempts.
     pub lossy: bool,
-    /// Runs among the few that `make test` runs.
+    /// Whether the case is in the short selection of `make test`.
     pub short: bool,
 }
 
@@ -137,7 +138,7 @@ impl Case {
         }
     }
 
-    /// A server and its client. The server ends by itself.
+    /// A case with a server and its client. The server ends by itself.
     pub fn pair(
         client: &'static str,
         name: &str,
@@ -149,7 +150,7 @@ impl Case {
         Case { server, ..Case::single(client, name, main, proof) }
     }
 
-    /// With a server that has to be ended.
+    /// Changes the server to one that has to be stopped.
     pub fn served_for_ever(mut self) -> Case {
         if let Some(server) = &mut self.server {
             server.end = End::Ended;
@@ -157,22 +158,22 @@ impl Case {
         self
     }
 
-    /// As one that waits for ever for a message that is lost.
+    /// Marks the case as one that waits for ever for a lost message.
     pub fn may_lose(self) -> Case {
         Case { lossy: true, ..self }
     }
 
-    /// With so many times the usual time.
+    /// Sets the multiple of the usual time limit.
     pub fn patient(self, timeout: u32) -> Case {
         Case { timeout, ..self }
     }
 
-    /// As one of the few that `make test` runs.
+    /// Adds the case to the short selection of `make test`.
     pub fn in_short_selection(self) -> Case {
         Case { short: true, ..self }
     }
 
-    /// A program it runs that is not installed.
+    /// Name of a program of the case that is not installed.
     pub fn missing(&self) -> Option<&str> {
         let server = self.server.as_ref().map(|server| &server.half);
         let programs = server.into_iter().chain([&self.main]).filter_map(|half| half.words.first());
@@ -190,9 +191,9 @@ fn is_there(program: &str) -> bool {
 /// A set of programs: a row of the summary.
 pub struct Client {
     pub name: &'static str,
-    /// What has to be done to get it.
+    /// How to install it.
     pub install: String,
-    /// Why none of its cases can run, if that is so.
+    /// Why none of its cases can run; `None` if they can.
     pub absent: Option<String>,
     pub cases: Vec<Case>,
 }

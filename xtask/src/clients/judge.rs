@@ -1,4 +1,4 @@
-//! What became of a case: passed, refused in words, or failed.
+//! Result of a case: passed, refused with a reason, or failed.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
@@ -15,9 +15,9 @@ use suite::suite;
 pub enum Finish {
     /// By itself, with this status.
     Status(ExitStatus),
-    /// It was ended, because its time was over.
+    /// It was killed at its time-out.
     Late,
-    /// It was ended, because the other process had failed, or because it serves for ever.
+    /// It was stopped, because the other process had failed, or because it serves for ever.
     Stopped,
 }
 
@@ -26,7 +26,7 @@ impl Finish {
         if let Finish::Status(status) = self { Some(status) } else { None }
     }
 
-    /// It ended by itself, with status 0.
+    /// True if the process ended by itself, with status 0.
     pub fn is_well(self) -> bool {
         self.status().is_some_and(|status| status.success())
     }
@@ -36,18 +36,18 @@ impl Finish {
 #[derive(Clone, Debug)]
 pub struct Ended {
     pub finish: Finish,
-    /// What it printed, to either stream.
+    /// Output on both streams.
     pub text: String,
 }
 
 impl Ended {
-    /// The signal that ended it, unless this program sent it.
+    /// The signal that ended the process, unless this program sent it.
     fn signal(&self) -> Option<i32> {
         self.finish.status()?.signal()
     }
 }
 
-/// How a case, or each test of a suite, ended.
+/// Numbers of results of a case, or of the tests of a suite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Score {
     pub passed: u32,
@@ -67,9 +67,9 @@ impl Score {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     pub score: Score,
-    /// Why it was refused or failed; empty when all passed.
+    /// Reason for the refusal or failure; empty if all passed.
     pub reason: String,
-    /// Of a suite: why it refused some of its tests, and how many for each reason.
+    /// For a suite: the reasons for refused tests, and the number for each.
     pub refusals: Vec<(String, u32)>,
 }
 
@@ -82,7 +82,7 @@ impl Verdict {
         Verdict::single(Score { refused: 1, ..Score::default() }, reason)
     }
 
-    /// A failure that is not a matter of what was printed.
+    /// A failure that does not depend on the output.
     pub fn failed(reason: String) -> Verdict {
         Verdict::single(Score { failed: 1, ..Score::default() }, reason)
     }
@@ -91,12 +91,12 @@ impl Verdict {
         Verdict { score, reason, refusals: Vec::new() }
     }
 
-    /// Nothing failed.
+    /// True if nothing failed.
     pub fn is_good(&self) -> bool {
         self.score.failed == 0
     }
 
-    /// A word for it.
+    /// The result as a word.
     pub fn word(&self) -> &'static str {
         match self.score {
             Score { failed: 1.., .. } => "fail",
@@ -106,7 +106,7 @@ impl Verdict {
     }
 }
 
-/// Words by which programs and the library say that something is not offered.
+/// Words by which programs and the library report that something is not offered.
 const REFUSALS: &[&str] = &[
     "not supported",
     "unsupported",
@@ -126,7 +126,7 @@ const REFUSALS: &[&str] = &[
     "supported only",
 ];
 
-/// Words of lines that say what went wrong.
+/// Words of lines that report an error.
 const COMPLAINTS: &[&str] = &[
     "error",
     "fail",
@@ -148,18 +148,18 @@ const COMPLAINTS: &[&str] = &[
     "overflow",
 ];
 
-/// Bytes of a reason in a table.
+/// Largest number of bytes of a reason in a table.
 const REASON_BYTES_MAX: usize = 140;
 
-/// Judges a case by what its processes printed and how they ended; the main one is the last. Words
-/// that refuse something are the usual ones, and those of this case.
+/// Judges a case by the output of its processes and how they ended; the main process is the last. A
+/// refusal is recognised by the usual words and by those of this case.
 pub fn judge(proof: &Proof, own_refusal: Option<&str>, halves: &[Ended], seconds: u64) -> Verdict {
     let Some(main) = halves.last() else { return Verdict::failed("nothing ran".to_owned()) };
     if let Some(verdict) = suite(proof, main) {
         return verdict;
     }
     let hung = halves.iter().any(|half| half.finish == Finish::Late);
-    // A server that serves for ever is stopped; a client that succeeded shows that it was alive.
+    // A server that serves for ever is stopped; its client's success shows that it was working.
     let stopped = |half: &Ended| half.finish == Finish::Stopped && main.finish.is_well();
     let well = halves.iter().all(|half| half.finish.is_well() || stopped(half));
     if well && let Some(corrupt) = halves.iter().find_map(|half| corruption(&half.text)) {
@@ -174,7 +174,7 @@ pub fn judge(proof: &Proof, own_refusal: Option<&str>, halves: &[Ended], seconds
     }
     let killed = halves.iter().rev().find(|half| half.signal().is_some());
     let signal = killed.and_then(Ended::signal);
-    // Of a process that crashed, what it printed counts; otherwise the main process comes first.
+    // If a process crashed, its output comes first, otherwise that of the main process.
     let mut order = killed.into_iter().chain(halves.iter().rev());
     let said = order.find_map(|half| complaint(&half.text));
     let said = said.or_else(|| last_line(&main.text)).unwrap_or("it printed nothing");
@@ -187,7 +187,7 @@ pub fn judge(proof: &Proof, own_refusal: Option<&str>, halves: &[Ended], seconds
     Verdict::failed(shorten(&format!("{how}{said}")))
 }
 
-/// A line by which a program says that data arrived damaged, although it ends well.
+/// A line by which a program reports damaged data, although it ends with success.
 fn corruption(text: &str) -> Option<&str> {
     let damaged = |line: &str| {
         let line = line.to_lowercase();
@@ -198,7 +198,7 @@ fn corruption(text: &str) -> Option<&str> {
     text.lines().find(|line| damaged(line))
 }
 
-/// The line by which a process that ended by itself, and not well, refused.
+/// The line that reports a refusal, of a process that ended by itself with an error status.
 fn refusal<'a>(half: &'a Ended, own: Option<&str>) -> Option<&'a str> {
     let status = half.finish.status()?;
     if status.success() || half.signal().is_some() {
@@ -212,7 +212,7 @@ fn complaint(text: &str) -> Option<&str> {
     find_line(text, COMPLAINTS)
 }
 
-/// The first line with one of these words, but for warnings and headings.
+/// The first line with one of these words, except warnings and headings.
 fn find_line<'a>(text: &'a str, words: &[&str]) -> Option<&'a str> {
     text.lines().map(str::trim).find(|line| {
         let lower = line.to_lowercase();
@@ -225,7 +225,7 @@ fn last_line(text: &str) -> Option<&str> {
     text.lines().map(str::trim).rfind(|line| !line.is_empty())
 }
 
-/// One line of it, cut where a table would be too wide.
+/// The text on one line, truncated for the table.
 fn shorten(text: &str) -> String {
     let clean: String = text
         .chars()
@@ -260,8 +260,8 @@ fn is_proven(proof: &Proof, text: &str) -> bool {
     }
 }
 
-/// A row of a result: numbers only, at least three. The first two are a size and a count, or two
-/// sizes; behind them some number is not 0.
+/// Whether a line is a row of results: only numbers, at least three. The first two are a size and a
+/// count, or two sizes; of the others, at least one is not 0.
 fn is_row(line: &str) -> bool {
     match line.trim_start().strip_prefix("Final:") {
         // With `-I` of ucx_perftest words follow.
@@ -270,21 +270,21 @@ fn is_row(line: &str) -> bool {
     }
 }
 
-/// Numbers only, of which some behind the first `labels` are not 0.
+/// Whether a line has only numbers, and at least one after the first `labels` is not 0.
 fn has_numbers(line: &str, labels: usize) -> bool {
     let numbers: Option<Vec<f64>> =
         line.split_whitespace().map(|word| word.trim_end_matches('%').parse().ok()).collect();
     numbers.is_some_and(|row| row.iter().skip(labels).any(|number| *number > 0.0))
 }
 
-/// Rows of an OSU micro-benchmark; with `checked`, those that end with `Pass`. None count if the
-/// data of one of them was wrong.
+/// Number of rows of an OSU micro-benchmark; with `checked`, of those that end with `Pass`. 0 if
+/// the data of any row was wrong.
 fn osu_rows(text: &str, checked: bool, numbers: usize) -> usize {
     let mut count = 0;
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some((last, before)) = words.split_last() else { continue };
-        // One-sided programs write it differently.
+        // One-sided programs use other words.
         let judged = match last.to_lowercase().as_str() {
             "pass" | "passed" => Some(true),
             "fail" | "failed" => Some(false),
@@ -296,14 +296,14 @@ fn osu_rows(text: &str, checked: bool, numbers: usize) -> usize {
         if judged == Some(false) {
             return 0;
         }
-        // In front is a size, unless the row is a single time.
+        // The first number is a size, unless the row is a single time.
         let measured = values.iter().skip(usize::from(values.len() > 1)).any(|value| *value > 0.0);
         count += usize::from(measured && (judged == Some(true)) == checked);
     }
     count
 }
 
-/// A line like `bw  =  1.2 GB/sec`.
+/// Whether a line is like `bw  =  1.2 GB/sec`.
 fn is_quantity(line: &str) -> bool {
     let Some((name, value)) = line.split_once('=') else { return false };
     let number = value.split_whitespace().next().unwrap_or("").replace(',', "");

@@ -10,15 +10,15 @@ use super::options::Paths;
 const TENSORPIPE: &str = include_str!("python/tensorpipe.py");
 const NIXL: &str = include_str!("python/nixl.py");
 
-/// The Python that has the packages.
+/// The Python interpreter that has the packages.
 pub fn python(paths: &Paths) -> PathBuf {
     let named = paths.python.clone();
     named.or_else(|| crate::verbs::launch::find("python3")).unwrap_or("/usr/bin/python3".into())
 }
 
-/// Why a package can't be used, if it can't: none of `modules` is installed.
+/// Why a package can't be used: none of `modules` is installed. `None` if one is.
 pub fn lacks(python: &Path, modules: &[&str]) -> Option<String> {
-    // Found, not imported: that takes seconds with torch.
+    // The module is searched, not imported, because importing takes seconds with torch.
     let tests: Vec<String> =
         modules.iter().map(|name| format!("find_spec('{name}') is not None")).collect();
     let script = format!(
@@ -36,14 +36,14 @@ fn pip(package: &str) -> String {
     format!("pip install {package}, and name that Python by --python")
 }
 
-/// A Python script of ours, in the scratch folder of this run.
+/// Writes a Python script to the scratch folder of this run, and returns its path.
 fn script(folder: &Path, name: &str, text: &str) -> io::Result<String> {
     let path = folder.join(name);
     std::fs::write(&path, text)?;
     Ok(path.to_string_lossy().into_owned())
 }
 
-/// All of them.
+/// All sets of this module.
 pub fn clients(paths: &Paths, scratch: &Path) -> io::Result<Vec<Client>> {
     let python = python(paths);
     Ok(vec![tensorpipe(&python, scratch)?, mooncake(&python), nixl(&python, scratch)?])
@@ -63,9 +63,9 @@ fn tensorpipe(python: &Path, scratch: &Path) -> io::Result<Client> {
     Ok(Client { name: "tensorpipe", install: pip("torch"), absent, cases })
 }
 
-/// Its benchmark, which compares no data.
+/// Mooncake's benchmark, which compares no data.
 fn mooncake(python: &Path) -> Client {
-    // The package puts it beside the Python.
+    // The package installs it next to the Python interpreter.
     let bench = python.with_file_name("transfer_engine_bench");
     let mut cases = Vec::new();
     for operation in ["write", "read"] {

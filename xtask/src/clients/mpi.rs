@@ -1,4 +1,5 @@
-//! Open MPI over UCX: a program of ours that compares every word, and mpi4py's own tests.
+//! Open MPI over UCX: a program of this repository that compares every word, and mpi4py's own
+//! tests.
 
 use std::io;
 use std::path::Path;
@@ -14,11 +15,11 @@ pub fn allow_root() -> [(&'static str, String); 2] {
     ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"].map(|name| (name, "1".to_owned()))
 }
 
-/// The command that starts so many ranks, with no other way between them than verbs.
+/// The command that starts `ranks` ranks, which can communicate only by verbs.
 pub fn job(ranks: u32, transports: &str) -> Half {
     let mut half =
         Half::new(&format!("mpirun --oversubscribe -n {ranks} --mca mpi_yield_when_idle 1"))
-            // No other way than UCX, and no shell on other machines.
+            // Only UCX as transport, and no remote shells.
             .arguments("--mca pml ucx --mca osc ucx --mca btl self --mca plm isolated")
             .variable("UCX_TLS", transports)
             .variable("UCX_NET_DEVICES", "{device}:1");
@@ -40,7 +41,7 @@ fn compile(folder: &Path) -> Result<String, String> {
     }
 }
 
-/// The program of ours.
+/// The program of this repository.
 pub fn open_mpi(scratch: &Path) -> Client {
     let compiled = compile(scratch);
     let mut cases = Vec::new();

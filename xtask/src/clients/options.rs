@@ -38,7 +38,7 @@ Examples:
 
 Build first: cargo build --release -p fairway-cli";
 
-/// What is run.
+/// Selection of cases, and paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     pub providers: Vec<&'static str>,
@@ -52,7 +52,7 @@ pub struct Options {
     pub list: bool,
 }
 
-/// Where to find what has no package, or may be in several places.
+/// Paths of programs that have no package, or may be in several places.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Paths {
     pub python: Option<PathBuf>,
@@ -133,8 +133,8 @@ fn seconds(text: &str) -> io::Result<u64> {
     number.ok_or_else(|| wrong(format!("--timeout {text}: choose 1 to 86400 seconds")))
 }
 
-/// A path that exists, in full: programs run in folders of their own. A link is not followed,
-/// because a Python of a virtual environment is one.
+/// The absolute path of an existing file, because programs run in other folders. Links are not
+/// resolved, because a Python of a virtual environment is one.
 fn there(name: &str, text: &str) -> io::Result<PathBuf> {
     let path = std::path::absolute(text)?;
     if path.exists() {

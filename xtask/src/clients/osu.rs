@@ -1,8 +1,8 @@
 //! The OSU micro-benchmarks, with Open MPI: a case for each program, with two ranks or three.
 //!
-//! Which options a program knows depends on the release and on the program: releases up to 5 limit
-//! the size of messages in collective programs only, and newer ones compare the data in most
-//! programs, but not in all. So each program is asked, by `-h`.
+//! The options of a program depend on the release and on the program: releases up to 5 limit the
+//! size of messages in collective programs only, and newer ones compare the data in most programs,
+//! but not in all. So each program's options are read from its output with `-h`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use super::suites::client;
 use crate::programs;
 use crate::verbs::launch;
 
-/// Time in which a program has to print its options.
+/// Time limit for a program to print its options.
 const HELP_TIME: Duration = Duration::from_secs(20);
 
-/// How often each size is measured, as far as the programs leave the choice.
+/// Number of iterations for each size, where a program lets it be chosen.
 const ITERATIONS: u32 = 20;
 
 /// The case of each program in a folder.
@@ -47,7 +47,7 @@ fn find(folder: &Path, depth: u32, programs: &mut Vec<PathBuf>) -> io::Result<()
         let entry = entry?;
         let (kind, name) = (entry.file_type()?, entry.file_name());
         let name = name.to_string_lossy();
-        // Hidden folders hold what libtool builds.
+        // Hidden folders hold intermediate files of libtool.
         if kind.is_dir() && depth > 0 && !name.starts_with('.') {
             find(&entry.path(), depth - 1, programs)?;
         }
@@ -59,10 +59,11 @@ fn find(folder: &Path, depth: u32, programs: &mut Vec<PathBuf>) -> io::Result<()
     Ok(())
 }
 
-/// What a program prints with `-h`. A program that knows no options runs, alone.
+/// Output of a program with `-h`. A program without options ignores it and runs, with a single
+/// rank.
 fn help(program: &Path) -> io::Result<String> {
     let text = ask(Command::new(program).arg("-h"))?;
-    // Some releases look at the number of ranks before they look at the options.
+    // Some releases check the number of ranks before the options.
     if !text.contains("two processes") || launch::find("mpirun").is_none() {
         return Ok(text);
     }
@@ -71,12 +72,12 @@ fn help(program: &Path) -> io::Result<String> {
     ask(job.arg(program).arg("-h"))
 }
 
-/// What a command prints, to either stream.
+/// Output of a command, on both streams.
 fn ask(command: &mut Command) -> io::Result<String> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.envs(allow_root()).spawn()?;
     if programs::wait_until(&mut child, Instant::now() + HELP_TIME)?.is_none() {
-        // Not SIGKILL, which `mpirun` would not pass on.
+        // SIGTERM instead of SIGKILL, which `mpirun` would not pass on.
         kill_process(Pid::from_child(&child), Signal::TERM)?;
     }
     let output = child.wait_with_output()?;
@@ -87,12 +88,12 @@ fn ask(command: &mut Command) -> io::Result<String> {
 /// Whether a help text lists an option: `-m SIZE`, `-m, --message-size SIZE` or `-w=SIZE`.
 fn knows(help: &str, option: &str) -> bool {
     help.lines().filter_map(|line| line.trim_start().strip_prefix(option)).any(|rest| {
-        // What follows a space right behind the option may be an example of its use.
+        // If a space follows the option directly, the line may be an example of its use.
         rest.starts_with([' ', ',', '=']) && !rest.contains("//")
     })
 }
 
-/// Arguments of a program with this name and this help text.
+/// Arguments for a program with this name and this help text.
 fn arguments(name: &str, help: &str) -> String {
     let mut words = Vec::new();
     if knows(help, "-m") {
@@ -106,12 +107,12 @@ fn arguments(name: &str, help: &str) -> String {
     }
     if knows(help, "-c") {
         words.push("-c".to_owned());
-        // The programs' own expectation overflows in sums of bytes, and UCX has no atomics of a
-        // byte.
+        // The programs' own expected values overflow in sums of bytes, and UCX has no atomics of
+        // one byte.
         if computes(name) && knows(help, "-T") {
             words.push("-T mpi_int".to_owned());
         }
-        // It compares data only between as many threads on either side.
+        // The program compares data only if both sides have the same number of threads.
         if name == "osu_latency_mt" && knows(help, "-t") {
             words.push("-t 2:2".to_owned());
         }
@@ -119,31 +120,32 @@ fn arguments(name: &str, help: &str) -> String {
     words.join(" ")
 }
 
-/// Programs with operations on one word.
+/// Whether a program measures operations on one word.
 fn is_atomic(name: &str) -> bool {
     matches!(name, "osu_cas_latency" | "osu_fop_latency")
 }
 
-/// Programs in which MPI computes with the data.
+/// Whether MPI computes with the data in a program.
 fn computes(name: &str) -> bool {
     is_atomic(name) || name.contains("reduce") || name.contains("_acc_")
 }
 
-/// Ranks of a job. On a ring of fewer than three each neighbour would be there twice.
+/// Number of ranks of a job. On a ring of fewer than three ranks, both neighbours would be the
+/// same.
 fn ranks(name: &str) -> u32 {
     if name.contains("neighbor") { 3 } else { 2 }
 }
 
-/// What shows that a program did its work.
+/// The evidence that a program did its work.
 fn proof(name: &str, help: &str) -> Proof {
     match name {
-        // Some releases print nothing, so the connection has to be shown by UCX, from both ranks.
+        // Some releases print nothing, so UCX has to report the connection, from both ranks.
         "osu_hello" => Proof::Lines { part: "tag(rc_verbs/", least: 2 },
         "osu_init" => Proof::Above("nprocs: 2, min: "),
         "osu_barrier" => Proof::Osu { checked: false, rows: 1, numbers: 1 },
         "osu_ibarrier" => Proof::Osu { checked: false, rows: 1, numbers: 2 },
         _ => {
-            // Others measure a row for each size.
+            // Other programs measure a row for each size.
             let rows = if is_atomic(name) { 1 } else { 3 };
             Proof::Osu { checked: knows(help, "-c"), rows, numbers: 2 }
         }
@@ -160,7 +162,7 @@ fn case(program: &Path, help: &str) -> Case {
     let proof = proof(&name, help);
     let title = format!("{name} {arguments}");
     let mut case = Case::single("osu", title.trim_end(), half, proof);
-    // Programs of congestion refuse a job on one machine.
+    // Congestion programs refuse a job on one machine.
     case.refusal = name.starts_with("osu_bw_fan_").then_some("on more than 1 node");
     case
 }

@@ -1,10 +1,10 @@
-//! perftest: its programs with their options, one at a time and combined.
+//! perftest: its programs with their options, single and combined.
 
 use super::case::{Case, Client, Half, Proof, Ready};
 
 const BANDWIDTH: &[&str] = &["ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_atomic_bw"];
 const LATENCY: &[&str] = &["ib_write_lat", "ib_read_lat", "ib_send_lat", "ib_atomic_lat"];
-/// Those whose messages have a size; an atomic has 8 bytes.
+/// Programs whose messages have a size; an atomic has 8 bytes.
 const SIZED: &[&str] =
     &["ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_write_lat", "ib_read_lat", "ib_send_lat"];
 const SIZED_BANDWIDTH: &[&str] = &["ib_write_bw", "ib_read_bw", "ib_send_bw"];
@@ -21,7 +21,7 @@ const TABLE: &[(&[&str], &[&str])] = &[
     (SIZED, &["-a"]),
     (SIZED_BANDWIDTH, &["-s 1", "-s 1048576", "-q 4 -b -l 4"]),
     (SIZED_LATENCY, &["-s 65536"]),
-    // Services without connections or repetition.
+    // Unreliable services.
     (UNRELIABLE, &["-c UC"]),
     (SEND, &["-c UD", "-c UD -R"]),
     (&["ib_send_bw"], &["-c UD -q 4", "-c UD -b", "-c UC -b"]),
@@ -29,7 +29,7 @@ const TABLE: &[(&[&str], &[&str])] = &[
     (&["ib_read_bw", "ib_send_bw", "ib_atomic_bw"], &["-e"]),
     (&["ib_read_lat", "ib_send_lat", "ib_atomic_lat"], &["-e"]),
     (&["ib_send_bw"], &["-e -X 0", "-e -q 4 -b"]),
-    // Packets, memory within requests, queues.
+    // Packet sizes, inline data, queues.
     (WRITE, &["-m 256", "-m 1024", "-m 4096", "-l 16", "-Q 16", "-q 4 --mr_per_qp"]),
     (PUSH, &["-I 64 -s 64"]),
     (&["ib_send_bw"], &["-r 64", "--use-srq", "--use-srq -q 4"]),
@@ -40,7 +40,7 @@ const TABLE: &[(&[&str], &[&str])] = &[
     // Addresses and attributes.
     (WRITE, &["-x 1", "-x 2", "-d {device}", "-S 3", "-u 18"]),
     (WRITE, &["--pkey_index=0", "-R -T 96", "-R -q 16"]),
-    // What is measured, and how it is reported.
+    // Measured quantities, and their reports.
     (WRITE, &["-D 1", "-N", "--report_gbits", "--report-both -b"]),
     (WRITE, &["--reversed", "--output=bandwidth", "--out_json", "--use_old_post_send"]),
     (WRITE, &["--disable_pcie_relaxed", "--rate_limit=1 --rate_limit_type=SW"]),
@@ -48,16 +48,16 @@ const TABLE: &[(&[&str], &[&str])] = &[
     (&["ib_write_lat"], &["-H", "--latency_gap=10"]),
     (&["ib_read_lat"], &["-C"]),
     (&["ib_send_lat"], &["-U"]),
-    // What needs something that is not there, or is refused by perftest itself.
+    // Options that need something absent, or that perftest itself refuses.
     (WRITE, &["-e", "-c XRC", "--odp", "-W counters/port_xmit_data", "-O", "-n 2"]),
     (WRITE, &["--report-per-port -D 1", "--use_hugepages", "--dont_xchg_versions"]),
     (&["ib_send_bw"], &["-c DC", "-c SRD", "-c UD -g", "-c UD -g -M 224.0.0.9", "--ipv6"]),
     (&["raw_ethernet_bw", "raw_ethernet_lat"], &["-d {device}"]),
 ];
 
-/// Options that need what is not there, and perftest's words for that. The first five are calls
-/// that the library does not offer; then come what this machine lacks and what perftest's own
-/// checks refuse.
+/// Options that need something absent, and perftest's message for each. The first five are calls
+/// that the library does not offer; the others need what this machine lacks, or are refused by
+/// perftest's own checks.
 const REFUSED: &[(&str, &str)] = &[
     ("-c XRC", "error opening xrc domain"),
     ("-c DC", "unable to create qp"),
@@ -71,11 +71,11 @@ const REFUSED: &[(&str, &str)] = &[
     ("-n 2", "iteration num should be between"),
 ];
 
-/// Iterations that are enough to see that a program runs, on a busy machine, too.
+/// Option for a number of iterations that shows that a program runs, even on a busy machine.
 fn iterations(program: &str, options: &str) -> &'static str {
     let has = |option: &str| options.split(' ').any(|word| word == option);
     match () {
-        // By time, or said already.
+        // The number is given by a time, or by the options.
         () if has("-D") || has("-n") => "",
         // A multiple of the list's length.
         () if has("-l") => "-n 320",
@@ -100,7 +100,7 @@ fn case(program: &str, options: &str) -> Case {
     let raw = program.starts_with("raw_");
     let common = format!("{name} {} -F -p {{port}}", iterations(program, options));
     let (server, main) = if raw {
-        // These go to an Ethernet address instead of a host.
+        // These use an Ethernet address instead of a host.
         let at = "--dest_mac 02:00:00:00:00:01 --source_mac 02:00:00:00:00:02";
         (format!("{common} --server {at}"), format!("{common} --client {at}"))
     } else {
@@ -124,7 +124,7 @@ fn case(program: &str, options: &str) -> Case {
     if short.contains(&(program, options)) { case.in_short_selection() } else { case }
 }
 
-/// All of its cases.
+/// perftest's cases.
 pub fn client() -> Client {
     let mut cases = Vec::new();
     for (programs, variants) in TABLE {

@@ -1,4 +1,4 @@
-//! Runs the processes of a case, and ends those that are left, by their numbers.
+//! Runs the processes of a case, and kills those that are left, by their process ids.
 
 use std::fs::File;
 use std::io;
@@ -12,43 +12,43 @@ use super::judge::{Ended, Finish, Verdict, judge};
 use crate::programs::{self, check_signals};
 use crate::verbs::launch;
 
-/// How often a server is asked whether it listens.
+/// Interval of the checks whether a server listens.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// While a program runs on: how often its server, and signals to this program, are looked at.
+/// Interval at which the server and signals to this program are checked while the client runs.
 const LOOK_BESIDE: Duration = Duration::from_millis(100);
 
-/// How long the other process may go on after one that failed.
+/// Time that a process may continue after the other one has failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
-/// How long a process that is asked to end may take.
+/// Time that a process has to end after SIGTERM.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Where the programs run.
+/// Environment in which the programs run.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The fairway tool.
+    /// Path of the fairway tool.
     pub tool: PathBuf,
     /// An address of this machine, and the device that has it.
     pub host: String,
     pub device: String,
-    /// Usual time of a case.
+    /// Usual time limit of a case.
     pub timeout: Duration,
-    /// Folder of the cases' own folders.
+    /// Folder that contains the cases' separate folders.
     pub scratch: PathBuf,
-    /// Folder of the logs of cases that fail.
+    /// Folder of the logs of failed cases.
     pub logs: PathBuf,
 }
 
-/// What one attempt came to.
+/// Result of one attempt.
 pub struct Attempt {
     pub verdict: Verdict,
     pub seconds: f64,
-    /// Commands and what they printed.
+    /// The commands and their output.
     pub log: String,
 }
 
-/// A process with a group of its own, and the file that it prints to.
+/// A process in its own process group, and the file that it prints to.
 struct Process {
     what: String,
     child: Child,
@@ -65,7 +65,7 @@ impl Process {
         Ok(Process { what, child, printed, status: None })
     }
 
-    /// Looks whether it has ended.
+    /// Returns the status of the process, if it has ended.
     fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         if self.status.is_none() {
             self.status = self.child.try_wait()?;
@@ -81,14 +81,14 @@ impl Process {
         Ok(self.status)
     }
 
-    /// Ends it, and every process that came from it, by their numbers.
+    /// Kills the process and all its descendants, by their process ids.
     fn end(&mut self) -> io::Result<()> {
         if self.ended()?.is_some() {
             return Ok(());
         }
         signal(&descendants(self.child.id()), libc::SIGTERM);
         let deadline = Instant::now() + FAREWELL;
-        // Not recorded as its status: it did not end by itself.
+        // The status is not recorded, because the process did not end by itself.
         if programs::wait_until(&mut self.child, deadline)?.is_none() {
             signal(&descendants(self.child.id()), libc::SIGKILL);
             self.child.wait()?;
@@ -108,13 +108,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // What can't be ended is gone.
+        // A process that can't be killed has already ended.
         let _ = self.end();
     }
 }
 
-/// A process and all that came from it, as the kernel knows them now. Jobs of Open MPI give each
-/// rank a group of its own, so that a signal to one group does not reach all of them.
+/// A process and all its current descendants. Jobs of Open MPI put each rank into a separate
+/// process group, so that a signal to one group does not reach all of them.
 fn descendants(root: u32) -> Vec<u32> {
     let mut parents = Vec::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -123,7 +123,7 @@ fn descendants(root: u32) -> Vec<u32> {
             continue;
         };
         let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // The name, in parentheses, may hold anything; then come the state and the parent.
+        // The name, in parentheses, may contain any characters; the state and the parent follow it.
         let behind = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
         let parent = behind.split_whitespace().nth(1).and_then(|word| word.parse::<u32>().ok());
         parents.push((process, parent.unwrap_or(0)));
@@ -155,7 +155,7 @@ struct Values<'a> {
     provider: &'a str,
     port: u16,
     scratch: PathBuf,
-    /// What the server printed behind the text that shows that it is ready.
+    /// Text that the server printed after the text that shows that it is ready.
     said: String,
 }
 
@@ -215,7 +215,7 @@ pub fn attempt(place: &Place, provider: &str, case: &Case) -> io::Result<Attempt
     Ok(attempt)
 }
 
-/// Runs the processes of a case to their ends. What became of them, and their log.
+/// Runs the processes of a case to their ends. Returns the result and the log.
 fn run(
     values: &mut Values<'_>,
     case: &Case,
@@ -225,9 +225,9 @@ fn run(
     let mut server = None;
     if let Some(asked) = &case.server {
         let mut process = Process::start(values.command(&asked.half), file("server.log"))?;
-        // One that is not seen to listen may listen all the same.
+        // The client starts after this time in any case, because a server may listen unnoticed.
         let timeout = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 4;
-        // The kernel does not report new listeners, so looking again is all there is.
+        // The kernel does not report new listeners, so they are polled.
         while !values.is_ready(&asked.ready, &process)
             && Instant::now() < timeout
             && check_signals().is_ok()
@@ -271,7 +271,7 @@ fn soon() -> Instant {
     Instant::now() + AFTER_FAILURE
 }
 
-/// Waits for its end until then; ends it otherwise.
+/// Waits for the end of a process until the deadline, and then kills it.
 fn finish(process: &mut Process, deadline: Instant) -> io::Result<Finish> {
     match process.wait_until(deadline)? {
         Some(status) => Ok(Finish::Status(status)),
@@ -282,7 +282,7 @@ fn finish(process: &mut Process, deadline: Instant) -> io::Result<Finish> {
     }
 }
 
-/// The same, but not for long once its server has failed.
+/// Like [`finish`], but stops soon after the process's server has failed.
 fn finish_beside(
     process: &mut Process,
     server: &mut Process,
@@ -307,7 +307,7 @@ fn finish_beside(
     }
 }
 
-/// What the ranks of a job printed.
+/// Output of the ranks of a job.
 fn rank_files(folder: &Path) -> String {
     super::judge::rank_texts(folder)
         .iter()

@@ -1,5 +1,5 @@
-//! Test suites without a package, by their paths: rdma-core's Python tests, fabtests and UCX's own
-//! tests.
+//! Test suites without a package, given by their paths: rdma-core's Python tests, fabtests and
+//! UCX's own tests.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use super::case::{Case, Client, Half, Proof};
 use super::options::Paths;
 use crate::pyverbs;
 
-/// All of them.
+/// All sets of this module.
 pub fn clients(paths: &Paths) -> io::Result<Vec<Client>> {
     Ok(vec![
         python_verbs(paths.pyverbs.as_deref())?,
@@ -27,7 +27,7 @@ fn python_verbs(folder: Option<&Path>) -> io::Result<Client> {
     let mut cases = Vec::new();
     if let Some(folder) = folder {
         for module in pyverbs::modules(folder, None)? {
-            // The bindings are the system's, so its own Python has to run them.
+            // The bindings belong to the system, so the system's Python has to run them.
             let mut half = Half::new("/usr/bin/python3 -B run_tests.py -v");
             half = half.argument(format!("tests.{module}"));
             half.folder = Some(folder.to_owned());
@@ -39,11 +39,11 @@ fn python_verbs(folder: Option<&Path>) -> io::Result<Client> {
     Ok(client("pyverbs", "--pyverbs FOLDER", what, cases))
 }
 
-/// libfabric's tests: a case for each provider of libfabric's and each of its sets of tests.
+/// libfabric's tests: a case for each of libfabric's providers and each set of tests.
 ///
-/// Its script ends programs by name: whatever is called `fi_*`. So it runs in a process namespace,
-/// where it sees its own processes only. Hosts are named by options, because it starts programs by
-/// `ssh` on those that are named behind the provider.
+/// The script kills programs by name, everything called `fi_*`. So it runs in a process namespace,
+/// in which only its own processes are visible. Hosts are given by options, because on hosts that
+/// are given after the provider it starts programs by `ssh`.
 fn fabtests(folder: Option<&Path>) -> Client {
     let mut cases = Vec::new();
     if let Some(folder) = folder {
@@ -70,23 +70,24 @@ fn fabtests(folder: Option<&Path>) -> Client {
     client("fabtests", "--fabtests FOLDER", "where fabtests of libfabric is installed", cases)
 }
 
-/// libfabric's own list of tests that do not fit a provider of its.
+/// libfabric's own list of tests that are not for one of its providers.
 fn exclusions(folder: &Path, provider: &str) -> Option<PathBuf> {
     let last = provider.rsplit(';').next().unwrap_or(provider);
     let file = folder.join(format!("share/fabtests/test_configs/{last}/{last}.exclude"));
     file.is_file().then_some(file)
 }
 
-/// Parts into which UCX's tests of a transport are divided: a crash ends one part only.
+/// Number of parts into which UCX's tests of a transport are divided, because a crash ends a whole
+/// part.
 const PARTS: u32 = 20;
 
-/// Tests that are left out: those of UCX's own checks of arguments write beyond its buffers where
-/// UCX was built without these checks, as releases are, and measurements take minutes each (and
-/// `ucx_perftest` makes them).
+/// Skipped tests: those of UCX's own checks of arguments write beyond its buffers where UCX was
+/// built without these checks, as releases are; and measurements take minutes each (`ucx_perftest`
+/// covers them).
 const LEFT_OUT: &str = "*uct_p2p_err_test.invalid_*:*_perf.*:*.envelope*";
 
 /// UCX's own tests: cases for each of its transports, by the names that its upper layer and its
-/// lower layer have for it.
+/// lower layer use.
 fn google_test(program: Option<&Path>) -> Client {
     let mut cases = Vec::new();
     if let Some(program) = program {
@@ -99,7 +100,7 @@ fn google_test(program: Option<&Path>) -> Client {
                     .variable("GTEST_TOTAL_SHARDS", PARTS.to_string())
                     .variable("GTEST_SHARD_INDEX", part.to_string())
                     .variable("UCX_NET_DEVICES", "{device}:1")
-                    // Not to wait for a debugger after an error.
+                    // Keeps UCX from waiting for a debugger after an error.
                     .variable("UCX_HANDLE_ERRORS", "bt")
                     .variable("UCX_LOG_LEVEL", "warn");
                 let name = format!("{transport}, part {} of {PARTS}", part + 1);

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::judge::{Score, Verdict};
 
-/// What became of a case over a provider.
+/// Result of a case over a provider.
 pub struct Row {
     pub client: &'static str,
     pub provider: &'static str,
     pub name: String,
     pub verdict: Verdict,
-    /// How often it ran; it failed in all but the last one of them.
+    /// Number of runs; all but the last failed.
     pub runs: usize,
     pub seconds: f64,
 }
@@ -24,8 +24,7 @@ pub struct Absent {
     pub install: String,
 }
 
-/// The sum of a client over a provider: its score, and how many passed only when they were run
-/// again.
+/// Total of a client over a provider: its score, and how many cases passed only in a repeated run.
 fn sum(rows: &[Row], client: &str, provider: &str) -> Option<(Score, u32)> {
     let mut found = None;
     for row in rows.iter().filter(|row| row.client == client && row.provider == provider) {
@@ -36,7 +35,7 @@ fn sum(rows: &[Row], client: &str, provider: &str) -> Option<(Score, u32)> {
     found
 }
 
-/// Every name once, in the order of its first appearance.
+/// Every name once, in the order of first appearance.
 fn distinct(names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
     let mut found = Vec::new();
     for name in names {
@@ -47,7 +46,7 @@ fn distinct(names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
     found
 }
 
-/// The summary, then what did not pass.
+/// The summary, followed by the cases that did not pass.
 pub fn markdown(rows: &[Row], absent: &[Absent]) -> String {
     let clients = distinct(rows.iter().map(|row| row.client));
     let providers = distinct(rows.iter().map(|row| row.provider));
@@ -90,11 +89,11 @@ pub fn markdown(rows: &[Row], absent: &[Absent]) -> String {
     text
 }
 
-/// The cases that ended in this way: a line for each case and reason, with its providers.
+/// The cases with this result: a line for each case and reason, with its providers.
 fn list(rows: &[Row], title: &str, word: &str) -> String {
     type Line<'a> = (&'a str, &'a str, &'a str, Vec<&'a str>);
     let mut lines: Vec<Line<'_>> = Vec::new();
-    // Why suites refuse tests is in a table of its own.
+    // Reasons of suites are in a separate table.
     let told = |row: &&Row| row.verdict.word() == word && !row.verdict.reason.is_empty();
     for row in rows.iter().filter(told) {
         let reason = row.verdict.reason.as_str();
@@ -115,11 +114,11 @@ fn list(rows: &[Row], title: &str, word: &str) -> String {
     text
 }
 
-/// Reasons of a suite that are listed; the others are summed.
+/// Number of a suite's reasons that are listed; the others are summed.
 const REFUSALS_MAX: usize = 12;
 
-/// Why suites refused some of their tests: a line for each suite and reason, with how many over
-/// each provider, the most frequent first.
+/// Reasons for which suites refused some of their tests: a line for each suite and reason, with the
+/// number for each provider, the most frequent first.
 fn refusals(rows: &[Row]) -> String {
     let providers = distinct(rows.iter().map(|row| row.provider));
     let mut text = String::new();
@@ -155,7 +154,7 @@ fn refusals(rows: &[Row]) -> String {
     format!("\n| refused by tests of | {titles} | reason |\n|---|{rule}---|\n{text}")
 }
 
-/// Everything.
+/// All results as JSON.
 pub fn to_json(rows: &[Row], absent: &[Absent]) -> Value {
     let cases: Vec<Value> = rows
         .iter()

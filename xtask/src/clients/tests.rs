@@ -68,7 +68,7 @@ fn a_client_that_is_not_known_is_named() -> io::Result<()> {
     Ok(())
 }
 
-/// The tool, built in the way this test is.
+/// Path of the tool, built with the same profile as this test.
 fn tool() -> io::Result<PathBuf> {
     let this = std::env::current_exe()?;
     let profile = this.ancestors().nth(2).unwrap_or(&this);
@@ -93,7 +93,7 @@ fn a_few_programs_run_over_both_providers() -> io::Result<()> {
     let clients = selected(&options, all(&options.paths, &scratch)?)?;
     let (clients, absent) = divide(clients);
     for gone in &absent {
-        // Shown also when the output of tests that pass is not.
+        // Printed even if the output of successful tests is hidden.
         writeln!(io::stderr(), "SKIPPED: {}: {}; {}", gone.client, gone.reason, gone.install)?;
     }
     let options = Options { logs: Some(scratch.0.join("logs")), ..options };

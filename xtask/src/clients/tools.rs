@@ -1,4 +1,4 @@
-//! Small programs: those of rdma-core, libfabric's, qperf and fio.
+//! Small programs: those of rdma-core and libfabric, qperf and fio.
 
 use super::case::{Case, Client, End, Half, Proof, Ready};
 
@@ -28,7 +28,7 @@ pub fn pingpong() -> Client {
     }
 }
 
-/// The programs of the connection manager.
+/// Programs that use the connection manager.
 pub fn manager() -> Client {
     let mut cases = Vec::new();
     let mut add = |server: &str, main: &str, ready: Ready, proof: Proof| {
@@ -65,7 +65,7 @@ pub fn manager() -> Client {
     }
     for common in ["-c 1 -C 10 -S 100", "-c 3 -C 5 -S 1000"] {
         let (server, main) = (format!("udaddy {common}"), format!("udaddy -s {{host}} {common}"));
-        // Its option -p is no port.
+        // In this program, -p is not a port.
         let ready = Ready::ListensAt(7174);
         add(&server, &main, ready, texts(&["receiving data transfers", "return status 0"]));
     }
@@ -87,13 +87,13 @@ pub fn manager() -> Client {
     Client { name: "rdma-cm", install: "apt install rdmacm-utils".to_owned(), absent: None, cases }
 }
 
-/// Programs of the connection manager that differ from the others.
+/// Adapts the case of a program that differs from the others.
 fn fit_to_program(case: &mut Case) {
-    // Its server never ends.
+    // The server of `cmtime` never ends.
     if let (true, Some(server)) = (case.name.starts_with("cmtime"), &mut case.server) {
         server.end = End::Ended;
     }
-    // It has no such option.
+    // `mckey` has no such option.
     for half in case.server.iter_mut().map(|server| &mut server.half).chain([&mut case.main]) {
         if half.words.first().is_some_and(|program| program == "mckey") {
             half.words.retain(|word| word != "-p" && word != "{port}");
@@ -143,7 +143,7 @@ pub fn libfabric() -> Client {
     }
 }
 
-/// qperf's tests of RDMA. Without `-cm 1` it needs LIDs, which Ethernet has not.
+/// qperf's tests of RDMA. Without `-cm 1` it needs LIDs, which Ethernet does not have.
 pub fn qperf() -> Client {
     let tests = [
         "rc_lat",

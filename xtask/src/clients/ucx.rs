@@ -1,9 +1,9 @@
-//! UCX: `ucx_perftest` over the service of connections and over datagrams alone, its lower layer,
-//! and `io_demo`, which compares the data.
+//! UCX: `ucx_perftest` over the connected service and over datagrams alone, its lower layer, and
+//! `io_demo`, which compares the data.
 
 use super::case::{Case, Client, Half, Proof, Ready};
 
-/// Connections, which UCX sets up by datagrams; and datagrams alone.
+/// UCX's transports: connections, which UCX sets up by datagrams; and datagrams alone.
 const RC: &str = "rc_verbs,ud_verbs";
 const UD: &str = "ud_verbs";
 
@@ -24,7 +24,7 @@ const SIZED: &[&str] = &[
 const SIZES: &[u32] = &[8, 4096, 65536, 1_048_576];
 const ATOMICS: &[&str] = &["ucp_add", "ucp_fadd", "ucp_swap", "ucp_cswap"];
 
-/// A test with its options and variables.
+/// A test with its options and environment variables.
 struct Spec<'a> {
     test: &'a str,
     bytes: &'a str,
@@ -46,7 +46,7 @@ fn case(spec: &Spec<'_>) -> Case {
         Half::new(&format!("ucx_perftest -t {test} -s {bytes} {options} -n {iterations} -w 5"))
             .arguments("-p {port}")
             .variable("UCX_NET_DEVICES", "{device}:1")
-            // The lower layer names its transport by an option.
+            // For the lower layer, an option gives the transport.
             .variable("UCX_TLS", if transports.is_empty() { RC } else { transports });
     let mut name = format!("-t {test} -s {bytes} {options}");
     for (variable, value) in *variables {
@@ -67,7 +67,7 @@ fn plain<'a>(test: &'a str, bytes: &'a str, transports: &'a str, options: &'a st
     Spec { test, bytes, transports, options, variables: &[] }
 }
 
-/// Every test of the upper layer with every size it has.
+/// Every test of the upper layer with each of its sizes.
 fn upper(cases: &mut Vec<Case>) {
     for transports in [RC, UD] {
         for test in SIZED {
@@ -83,7 +83,7 @@ fn upper(cases: &mut Vec<Case>) {
     }
 }
 
-/// The lower layer: one transport, one way to describe data.
+/// Tests of the lower layer, each with one transport and one data layout.
 fn lower(cases: &mut Vec<Case>) {
     let uct = |test: &str, layout: &str, transport: &str, bytes: &str| {
         let layout = if layout.is_empty() { String::new() } else { format!("-D {layout} ") };
@@ -138,7 +138,7 @@ fn features(cases: &mut Vec<Case>) {
         ("-o", &["ucp_put_bw"], "4096"),
     ] {
         for transports in [RC, UD] {
-            // Over datagrams one-sided access needs a target that goes on.
+            // Over datagrams, one-sided access needs a target that keeps running.
             let options = if (options, transports) == ("-o", UD) { "-O 16" } else { options };
             for test in tests {
                 cases.push(case(&plain(test, bytes, transports, options)));
@@ -147,7 +147,7 @@ fn features(cases: &mut Vec<Case>) {
     }
 }
 
-/// `io_demo`: connections by addresses, every block compared (`-q`).
+/// `io_demo`: connections by addresses, with every block compared (`-q`).
 fn storage(cases: &mut Vec<Case>) {
     for transports in [RC, UD] {
         for (way, option) in [("tags", ""), ("active messages", "-A")] {
@@ -156,8 +156,8 @@ fn storage(cases: &mut Vec<Case>) {
                 .variable("UCX_NET_DEVICES", "{device}:1")
                 .variable("UCX_TLS", transports)
                 .variable("UCX_SOCKADDR_TLS_PRIORITY", "rdmacm");
-            // One report at the end: by default there is one each second, with the total since the
-            // last.
+            // A single report at the end. By default there is one each second, with the total since
+            // the last one.
             let main = half.clone().arguments("-i 50 -P 600 {host}");
             let name = format!("io_demo by {way} {transports}");
             let server = (half, Ready::Listens);
@@ -169,7 +169,7 @@ fn storage(cases: &mut Vec<Case>) {
     }
 }
 
-/// All of its cases.
+/// UCX's cases.
 pub fn client() -> Client {
     let mut cases = Vec::new();
     upper(&mut cases);

@@ -1,11 +1,11 @@
-//! Which programs run between a guest and this side, and how.
+//! The programs that run between a guest and the host, with their arguments.
 
-/// A side.
+/// A side of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The guest, whose kernel speaks RoCE.
+    /// The guest, whose kernel implements RoCE.
     Guest,
-    /// This one.
+    /// The host.
     Here,
 }
 
@@ -25,17 +25,18 @@ impl Side {
     }
 }
 
-/// A program run on both sides. In its arguments `{gid}`, `{own}`, `{own6}` are the side's GID
-/// index and addresses, `{server}` that of the listening side, `{exchange}` our own program.
+/// A program that runs on both sides. In its arguments `{gid}`, `{own}`, `{own6}` are the side's
+/// GID index and addresses, `{server}` is the address of the listening side, and `{exchange}` this
+/// repository's own program.
 pub struct Case {
     pub name: &'static str,
     pub server: &'static str,
     pub client: &'static str,
-    /// The TCP port at which it listens, if it does.
+    /// TCP port at which the server listens, if it does.
     pub port: Option<u16>,
-    /// What it prints when something was wrong, although it ends well.
+    /// Texts by which the program reports an error, although it ends with success.
     pub bad: &'static [&'static str],
-    /// It ends although packets are lost.
+    /// Whether the program ends although packets are lost.
     pub recovers: bool,
 }
 
@@ -43,7 +44,7 @@ const fn pingpong(name: &'static str, server: &'static str, client: &'static str
     Case { name, server, client, port: Some(18515), bad: &["invalid data"], recovers: true }
 }
 
-/// Over a service that does not repeat what is lost, and a program that waits for it.
+/// A program that uses an unreliable service, and waits for lost messages.
 const fn unreliable(name: &'static str, server: &'static str, client: &'static str) -> Case {
     Case { recovers: false, ..pingpong(name, server, client) }
 }
@@ -67,7 +68,7 @@ const fn bytes(name: &'static str, server: &'static str, client: &'static str) -
     Case { name, server, client, port: Some(18600), bad: &[], recovers: true }
 }
 
-/// All of them. The guest is emulated, so they are short.
+/// All cases. They are short, because the guest is emulated.
 pub const CASES: &[Case] = &[
     bytes(
         "exchange",

@@ -1,4 +1,4 @@
-//! What each side does.
+//! The roles of the two sides.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -7,25 +7,25 @@ use std::time::{Duration, Instant};
 use super::sockets::{buffers, coalesce, pin, segment};
 use super::{parse, say, tcp};
 
-/// Memory that transfers run through on each side: more than any cache.
+/// Bytes of memory that transfers use on each side: more than any cache.
 const MEMORY_BYTES: usize = 64 << 20;
-/// What one receive call may bring.
+/// Largest number of bytes of one receive call.
 const ARRIVAL_BYTES: usize = 65_536;
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
-/// A transfer is over when nothing came for so long.
+/// Silence after which a transfer is over.
 const SILENCE: Duration = Duration::from_millis(200);
-/// How long a listener waits for the driver to begin.
+/// Longest wait of a listener for the driver to begin.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// When a packet that was not answered counts as lost.
+/// Time after which an unanswered packet counts as lost.
 const LOST_AFTER: Duration = Duration::from_millis(100);
-/// The part of the duration that is spent before measuring.
+/// Fraction of the duration that precedes the measurement (1 / 10).
 const WARM_UP_PART: u32 = 10;
 /// First byte of the packet that ends an echo.
 const STOP: u8 = 0xff;
 
-/// Core, own address, the other's address, settings, in this order.
+/// Arguments in this order: core, local address, remote address, settings.
 pub(super) struct Arguments {
-    /// Unpinned if `None`, written `any`.
+    /// Unpinned if `None`, which is written as `any`.
     core: Option<usize>,
     pub(super) bind: SocketAddr,
     pub(super) to: SocketAddr,
@@ -64,7 +64,7 @@ impl Arguments {
     }
 }
 
-/// Plays the role that the first argument names; results go to `out`.
+/// Runs the role that the first argument names; results are written to `out`.
 pub(super) fn run(args: &[String], out: &mut dyn Write) -> io::Result<()> {
     let (role, rest) = args.split_first().ok_or_else(|| io::Error::other("no role"))?;
     let arguments = &Arguments::parse(rest)?;
@@ -84,7 +84,7 @@ pub(super) fn run(args: &[String], out: &mut dyn Write) -> io::Result<()> {
     }
 }
 
-/// Touched once, so that no page is made while the clock runs.
+/// Memory that has been touched, so that no page fault occurs during the measurement.
 fn memory() -> Vec<u8> {
     (0..MEMORY_BYTES).map(|index| index as u8).collect()
 }
@@ -225,7 +225,7 @@ fn udp_ping(arguments: &Arguments, out: &mut dyn Write) -> io::Result<()> {
     say(out, format_args!("{min_us} {p50_us} {mean_us} {p99_us} {count} {lost}"))
 }
 
-/// One packet there and back; `None` if no answer came.
+/// Sends one packet and waits for its answer; `None` if none arrived.
 fn round_trip(
     socket: &UdpSocket,
     packet: &[u8],
@@ -250,7 +250,7 @@ pub(super) struct Summary {
     pub(super) p99_us: f64,
 }
 
-/// Sums up times in nanoseconds (which it sorts).
+/// Summarises times in nanoseconds (which it sorts).
 pub(super) fn summary(times_ns: &mut [u32]) -> Summary {
     times_ns.sort_unstable();
     let at = |hundredths: usize| {
@@ -262,7 +262,7 @@ pub(super) fn summary(times_ns: &mut [u32]) -> Summary {
     Summary { min_us: at(0) / 1e3, p50_us: at(50) / 1e3, mean_us: mean / 1e3, p99_us: at(99) / 1e3 }
 }
 
-/// Bytes, from the first arrival to the last.
+/// Received bytes, and the times of the first and the last arrival.
 #[derive(Default)]
 struct Count {
     bytes: u64,
@@ -282,11 +282,11 @@ impl Count {
     }
 }
 
-/// Ends a busy loop whose peer is silent. Looks at the clock now and then only.
+/// Ends a busy loop whose peer is silent. The clock is read only at intervals.
 struct Patience {
     calls: u32,
     start: Instant,
-    /// The peer has sent something since the clock was last looked at.
+    /// Whether the peer has sent something since the clock was last read.
     renewed: bool,
 }
 
@@ -310,7 +310,8 @@ impl Patience {
     }
 }
 
-/// Errors that a datagram socket gets over: nothing there, no room, or the other side's absence.
+/// Whether an error of a datagram socket is temporary: nothing to receive, no room, or an absent
+/// peer.
 fn passes(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOBUFS)
         || matches!(

@@ -1,4 +1,4 @@
-//! The few socket options and calls that the standard library lacks.
+//! Socket options and calls that the standard library lacks.
 
 use std::io;
 use std::net::{TcpStream, UdpSocket};
@@ -20,24 +20,24 @@ pub(crate) fn pin(core: usize) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Lets every send be cut into packets of `bytes`.
+/// Makes the kernel segment every send into packets of `bytes` (UDP_SEGMENT).
 pub(super) fn segment(socket: &UdpSocket, bytes: usize) -> io::Result<()> {
     set(socket, libc::SOL_UDP, libc::UDP_SEGMENT, bytes as libc::c_int)
 }
 
-/// Lets a receive take many packets at once.
+/// Lets a receive call return many packets at once (UDP_GRO).
 pub(super) fn coalesce(socket: &UdpSocket) -> io::Result<()> {
     set(socket, libc::SOL_UDP, libc::UDP_GRO, 1)
 }
 
-/// Asks for socket buffers, past the system's limit where that is allowed.
+/// Requests socket buffers, above the system's limit where that is permitted.
 pub(super) fn buffers(socket: &UdpSocket, bytes: usize) -> io::Result<()> {
     let bytes = bytes as libc::c_int;
     for (plain, force) in
         [(libc::SO_SNDBUF, libc::SO_SNDBUFFORCE), (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE)]
     {
         set(socket, libc::SOL_SOCKET, plain, bytes)?;
-        // Only the privileged may; for others the limit stands.
+        // This call requires privileges; otherwise the limit applies.
         let _ = set(socket, libc::SOL_SOCKET, force, bytes);
     }
     Ok(())
@@ -57,10 +57,10 @@ fn set(
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Congestion controls of TCP by number; number 0 leaves the system's.
+/// Congestion controls of TCP by number; number 0 keeps the system's.
 const TCP_LAWS: [&str; 4] = crate::bench::TCP_LAWS;
 
-/// Has a TCP socket use a congestion control.
+/// Sets the congestion control of a TCP socket.
 pub(super) fn choose_tcp_law(stream: &TcpStream, number: usize) -> io::Result<()> {
     let name = *TCP_LAWS.get(number).ok_or_else(|| io::Error::other("no such law"))?;
     if number == 0 {
@@ -79,10 +79,10 @@ pub(super) fn choose_tcp_law(stream: &TcpStream, number: usize) -> io::Result<()
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Of a TCP socket: packets with data, packets sent again, and packets that the receiver reports as
-/// duplicates (DSACK).
+/// Counters of a TCP socket: packets with data, retransmitted packets, and packets that the
+/// receiver reports as duplicates (DSACK).
 pub(super) fn tcp_counts(stream: &TcpStream) -> io::Result<[u32; 3]> {
-    // Places of 32-bit words in `struct tcp_info` of linux/tcp.h, which only ever grows at its end.
+    // Offsets of 32-bit words in `struct tcp_info` of linux/tcp.h, which only grows at its end.
     const DATA_SEGS_OUT: usize = 39;
     const TOTAL_RETRANS: usize = 25;
     const DSACK_DUPS: usize = 54;

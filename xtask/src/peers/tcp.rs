@@ -1,4 +1,4 @@
-//! A TCP flow whose receiver measures for a given time, and whose sender tells what it sent again.
+//! A TCP flow whose receiver measures for a given time, and whose sender reports retransmissions.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,15 +8,15 @@ use super::roles::Arguments;
 use super::say;
 use super::sockets::{choose_tcp_law, tcp_counts};
 
-/// Settings of both roles, by place.
+/// Indices of both roles' settings.
 const BYTES: usize = 0;
 const WARM_UP: usize = 1;
 const MEASURED: usize = 2;
 const AFTER: usize = 3;
-/// By number in the benchmark's list of congestion controls.
+/// Index in the benchmark's list of congestion controls.
 const LAW: usize = 4;
 
-/// What a write or read has at most.
+/// Largest number of bytes of a write or read.
 const BYTES_MAX: usize = 1 << 20;
 
 fn buffer(arguments: &Arguments) -> io::Result<Vec<u8>> {
@@ -26,8 +26,8 @@ fn buffer(arguments: &Arguments) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Sends for as long as all three times take together; data packets, those sent again, and those
-/// that the receiver says it had.
+/// Sends for the sum of the three times. Prints the numbers of data packets, of retransmitted
+/// packets, and of those that the receiver reports as duplicates.
 pub(super) fn flow(arguments: &Arguments, out: &mut dyn Write) -> io::Result<()> {
     let memory = buffer(arguments)?;
     let times = [WARM_UP, MEASURED, AFTER].map(|index| arguments.duration(index));
@@ -40,13 +40,14 @@ pub(super) fn flow(arguments: &Arguments, out: &mut dyn Write) -> io::Result<()>
         stream.write_all(&memory)?;
     }
     stream.shutdown(std::net::Shutdown::Write)?;
-    // The receiver answers when it has everything.
+    // The receiver answers when it has received everything.
     stream.read_exact(&mut [0])?;
     let [packets, again, for_nothing] = tcp_counts(&stream)?;
     say(out, format_args!("{packets} {again} {for_nothing}"))
 }
 
-/// Receives until the end; bytes of the measured time, which begins so long after the first.
+/// Receives until the end. Prints the bytes of the measured time, which begins a warm-up time after
+/// the first byte.
 pub(super) fn meter(arguments: &Arguments, out: &mut dyn Write) -> io::Result<()> {
     let mut memory = buffer(arguments)?;
     let (warm_up, measured) = (arguments.duration(WARM_UP)?, arguments.duration(MEASURED)?);

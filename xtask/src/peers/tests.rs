@@ -4,7 +4,7 @@ use std::sync::mpsc::{Sender, channel};
 use super::roles::{run, summary};
 use super::{gbps, numbers};
 
-/// Hands each line to the test.
+/// Sends each line to the test.
 struct Lines(Sender<String>);
 
 impl Write for Lines {
@@ -18,7 +18,7 @@ impl Write for Lines {
     }
 }
 
-/// Plays both roles in threads of this process, on any core; the last line of each.
+/// Runs both roles in threads of this process, on any core. Returns the last line of each.
 fn play(listener: &str, driver: &str, settings: &str) -> [String; 2] {
     let arguments = |role: &str, to: &str| -> Vec<String> {
         format!("{role} any 127.0.0.1 {to} {settings}")
@@ -29,7 +29,7 @@ fn play(listener: &str, driver: &str, settings: &str) -> [String; 2] {
     let (sender, lines) = channel();
     let args = arguments(listener, "127.0.0.1:0");
     let thread = std::thread::spawn(move || run(&args, &mut Lines(sender)));
-    // A line may come in pieces.
+    // A line may arrive in parts.
     let mut address = String::new();
     while !address.ends_with('\n') {
         address += &lines.recv().expect("an address");

@@ -1,4 +1,4 @@
-//! What is run: the C programs of the fronts' tests, with arguments and variables.
+//! The cases: the C programs of the fronts' tests, with arguments and environment variables.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,42 +9,42 @@ use super::{Front, Sanitizer};
 #[derive(Clone, Debug)]
 pub struct Case {
     pub front: Front,
-    /// The C file, from the folder of the front.
+    /// Path of the C file, relative to the folder of the front.
     pub source: &'static str,
-    /// `PORT` stands for a TCP port that no program uses.
+    /// Arguments; `PORT` stands for a TCP port that no program uses.
     pub arguments: Vec<&'static str>,
     pub variables: Vec<(&'static str, &'static str)>,
     pub manner: Manner,
     pub expected: Expected,
-    /// The only sanitizer that it is for; both if there is none.
+    /// The only sanitizer for which the case is run; `None` for both.
     pub only: Option<Sanitizer>,
-    /// AddressSanitizer reports memory that is lost at the end of a process.
+    /// Whether AddressSanitizer reports memory that is lost at the end of a process.
     pub finds_leaks: bool,
 }
 
 /// The processes of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// One that ends by itself.
+    /// One process that ends by itself.
     Alone,
     /// A server, and a client that gets the server's address as its last argument.
     Pair,
-    /// One that prints `ready` and never ends by itself. It gets SIGTERM after this time.
+    /// One process that prints `ready` and never ends by itself. It gets SIGTERM after this time.
     Endless(Duration),
 }
 
-/// What has to come of it.
+/// Expected result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// Status 0, this text in the output, and no report.
+    /// Status 0, this text in the output, and no sanitizer report.
     Success(&'static str),
-    /// An end by SIGTERM, and no report.
+    /// End by SIGTERM, and no sanitizer report.
     Terminated,
-    /// A report with this text in its summary.
+    /// A sanitizer report with this text in its summary.
     Report(&'static str),
 }
 
-/// How long a program that never ends is watched.
+/// Time for which a program that never ends is observed.
 const WATCHED: Duration = Duration::from_secs(5);
 
 impl Case {
@@ -61,7 +61,7 @@ impl Case {
         }
     }
 
-    /// A program of the verbs library over a provider.
+    /// A case of the verbs library with a provider.
     fn verbs(source: &'static str, provider: &'static str) -> Case {
         let variables = vec![("FAIRWAY_PROVIDER", provider), ("FAIRWAY_DEVICES", "=lo")];
         let expected = Expected::Success("all fine");
@@ -86,12 +86,12 @@ impl Case {
         Case { only: Some(only), expected: Expected::Report(report), ..self }
     }
 
-    /// The name of its program.
+    /// File name of the case's program.
     pub fn program(&self) -> &'static str {
         Path::new(self.source).file_stem().and_then(|stem| stem.to_str()).unwrap_or(self.source)
     }
 
-    /// Its name, which no other case has.
+    /// Unique name of the case.
     pub fn name(&self) -> String {
         let mut words = vec![self.front.name(), self.program()];
         words.extend(&self.arguments);
@@ -105,7 +105,7 @@ impl Case {
     }
 }
 
-/// All of them.
+/// All cases.
 pub fn all() -> Vec<Case> {
     let mut cases: Vec<Case> = ["roce", "fairway"].into_iter().flat_map(over).collect();
     let injected = |mistake, sanitizer, report| {
@@ -117,7 +117,7 @@ pub fn all() -> Vec<Case> {
     cases
 }
 
-/// Programs of the verbs library.
+/// Cases of the verbs library with a provider.
 fn over(provider: &'static str) -> Vec<Case> {
     let verbs = |source| Case::verbs(source, provider);
     let exchange = |arguments: &[&'static str]| {
@@ -130,9 +130,9 @@ fn over(provider: &'static str) -> Vec<Case> {
         verbs("tests/c/errors.c"),
         verbs("tests/c/threads.c"),
         verbs("tests/c/polled.c"),
-        // A thread that is cancelled while it sleeps for an event leaves the queue it sleeps on
-        // behind, as `take_or_sleep` documents. And in a child of `fork` memory counts as lost if
-        // only threads of the parent had it on their stacks.
+        // A thread that is cancelled while it sleeps for an event leaks the queue on which it
+        // sleeps, as `take_or_sleep` documents. Also, in a child of `fork`, memory counts as lost
+        // if only threads of the parent had it on their stacks.
         Case { finds_leaks: false, ..verbs("tests/c/cancelled.c") },
         verbs("tests/c/missing.c"),
         verbs("tests/c/protection.c"),
@@ -146,7 +146,7 @@ fn over(provider: &'static str) -> Vec<Case> {
     ]
 }
 
-/// Programs of librvma.
+/// Cases of librvma.
 fn rvma() -> Vec<Case> {
     let rvma = |source| Case::of(Front::Rvma, source);
     let injected = |mistake| {

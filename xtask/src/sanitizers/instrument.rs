@@ -10,20 +10,20 @@ use super::{Front, Sanitizer, root};
 use crate::programs::check_signals;
 use crate::verbs::link;
 
-/// The profile of `Cargo.toml` that the libraries are built with.
+/// The profile of `Cargo.toml` with which the libraries are built.
 const PROFILE: &str = "sanitized";
 
-/// What the sanitizers' runtimes and the Rust standard library need of the system.
+/// System libraries that the sanitizers' runtimes and the Rust standard library require.
 const SYSTEM: &[&str] = &["-lgcc_s", "-lresolv", "-lrt", "-lpthread", "-ldl", "-lm", "-lc"];
 
-/// Instrumented libraries, and what compiles programs for them.
+/// Instrumented libraries, and the means to compile programs for them.
 pub struct Workshop {
     sanitizer: Sanitizer,
-    /// Folder of what is built.
+    /// Output folder.
     folder: PathBuf,
     /// Folder of the Rust libraries.
     libraries: PathBuf,
-    /// The runtime of the sanitizer, a static library.
+    /// Path of the sanitizer's runtime, a static library.
     runtime: PathBuf,
 }
 
@@ -43,17 +43,19 @@ impl Workshop {
         Ok(workshop)
     }
 
-    /// Builds the static library of a front, and of that what programs are linked with.
+    /// Builds the static library of a front, and from it the library with which programs are
+    /// linked.
     fn build(&self, front: Front, toolchain: &str, target: &str) -> io::Result<()> {
         let name = self.sanitizer.name();
         let mut cargo = Command::new("cargo");
         cargo.arg(format!("+{toolchain}")).args(["rustc", "--profile", PROFILE, "--lib"]);
         cargo.args(["--package", front.package()]);
-        // Of a shared library rustc would demand that it is complete, without the runtime.
+        // For a shared library, rustc would require that all symbols are defined, without the
+        // runtime.
         cargo.args(["--crate-type", "staticlib", "-Zbuild-std=std,panic_unwind"]);
         cargo.args(["--target", target, "--target-dir"]).arg(&self.folder);
         cargo.env("RUSTFLAGS", format!("-Zsanitizer={name} -Cforce-frame-pointers=yes"));
-        // Those of the cargo that runs this program.
+        // These variables belong to the cargo that runs this program.
         for variable in ["CARGO", "CARGO_ENCODED_RUSTFLAGS", "RUSTC", "RUSTUP_TOOLCHAIN"] {
             cargo.env_remove(variable);
         }
@@ -66,7 +68,7 @@ impl Workshop {
         if front == Front::Verbs {
             let map = Front::Verbs.folder().join("exports.map");
             let archive = self.libraries.join("libfairway_rdmacm.a");
-            // The runtime's functions are in the program.
+            // The program contains the runtime's functions.
             link::link(&archive, &map, &self.shared_library(), &[])?;
         }
         Ok(())
@@ -98,14 +100,14 @@ impl Workshop {
                 linker.arg(self.libraries.join("librvma.a"));
             }
         }
-        // The library finds the runtime's functions in the program, which has to export them.
+        // The library uses the runtime's functions in the program, which has to export them.
         linker.arg("-rdynamic").arg("-Wl,--whole-archive").arg(&self.runtime);
         succeed(linker.arg("-Wl,--no-whole-archive").args(SYSTEM))?;
         Ok(program)
     }
 }
 
-/// Runs a command that prints only if it fails.
+/// Runs a command, whose output is printed only if it fails.
 fn succeed(command: &mut Command) -> io::Result<String> {
     let result = command.stdin(Stdio::null()).output().map_err(|error| {
         let name = command.get_program().display().to_string();
@@ -127,12 +129,12 @@ fn rustc(toolchain: &str, argument: &str) -> io::Result<String> {
     ]))
 }
 
-/// The name of this machine's target.
+/// Target triple of this machine.
 fn host(toolchain: &str) -> io::Result<String> {
     Ok(rustc(toolchain, "host-tuple")?.trim().to_owned())
 }
 
-/// The sanitizer's runtime among the toolchain's files; its name has that of the channel in it.
+/// Path of the sanitizer's runtime in the toolchain; its file name contains that of the channel.
 fn runtime(sanitizer: Sanitizer, toolchain: &str) -> io::Result<PathBuf> {
     let folder = rustc(toolchain, "target-libdir")?;
     let end = match sanitizer {

@@ -31,7 +31,7 @@ Examples:
 Needs: rustup toolchain install nightly --component rust-src; a C compiler; libibverbs-dev and
 librdmacm-dev for front verbs. What is built is kept in target/sanitizers, about 1 GB.";
 
-/// What is run.
+/// Selected cases and settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     pub sanitizers: Vec<Sanitizer>,

@@ -1,4 +1,4 @@
-//! Runs the programs of a case, and judges what came of it.
+//! Runs the programs of a case, and judges the result.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,33 +13,33 @@ use super::options::Options;
 use crate::programs::{check_signals, wait_until};
 use crate::verbs::launch;
 
-/// How often a process and its output are looked at.
+/// Interval at which a process and its output are checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The status of a program that ends because of a report.
+/// Exit status of a program that ends because of a sanitizer report.
 const REPORTED: i32 = 99;
 
-/// Where cases run, and how long they may.
+/// Settings and time limit for all cases.
 pub struct Place {
     sanitizer: Sanitizer,
     timeout: Duration,
     logs: PathBuf,
 }
 
-/// What became of a case.
+/// Result of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// Why it has failed, if it has.
+    /// Reason of the failure; `None` if the case passed.
     pub failure: Option<String>,
     pub seconds: f64,
 }
 
-/// How a process has ended.
+/// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Code(i32),
     Signal(i32),
-    /// It took too long, and was killed.
+    /// It exceeded the time limit, and was killed.
     TimedOut,
 }
 
@@ -49,7 +49,7 @@ impl Place {
         Ok(Place { sanitizer, timeout: options.timeout, logs: options.logs.clone() })
     }
 
-    /// The variable that the runtime reads, and its settings.
+    /// The environment variable that the runtime reads, with its settings.
     fn settings(&self, case: &Case) -> (&'static str, String) {
         let common = format!("exitcode={REPORTED}:abort_on_error=0");
         match self.sanitizer {
@@ -62,7 +62,7 @@ impl Place {
                     u8::from(case.finds_leaks)
                 ),
             ),
-            // Children of fork that use the library create threads.
+            // Children of `fork` that use the library create threads.
             Sanitizer::Thread => {
                 ("TSAN_OPTIONS", format!("{common}:die_after_fork=0:second_deadlock_stack=1"))
             }
@@ -96,7 +96,7 @@ fn processes(case: &Case, program: &Path, place: &Place, log: &Path) -> io::Resu
         let (variable, settings) = place.settings(case);
         command.args(address).envs(case.variables.iter().copied()).env(variable, settings);
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
-        // A group of its own, which is ended as a whole.
+        // The process gets its own process group, which can be killed as a whole.
         Ok(Process(command.process_group(0).spawn()?))
     };
     let mut first = start(None)?;
@@ -118,12 +118,12 @@ fn processes(case: &Case, program: &Path, place: &Place, log: &Path) -> io::Resu
     }
 }
 
-/// A process that leads a group of its own. The group is killed if the process still runs when this
-/// value is dropped.
+/// A process that leads its own process group. The group is killed if the process is still running
+/// when this value is dropped.
 struct Process(Child);
 
 impl Process {
-    /// Waits until a condition holds, the process has ended, or the time is over.
+    /// Waits until a condition holds, the process has ended, or the deadline has passed.
     fn until(&mut self, deadline: Instant, mut holds: impl FnMut() -> bool) -> io::Result<()> {
         while !holds() && Instant::now() < deadline {
             check_signals()?;
@@ -134,14 +134,14 @@ impl Process {
         Ok(())
     }
 
-    /// Waits for the end of the process, and kills it when the time is over.
+    /// Waits for the end of the process until the deadline.
     fn end(&mut self, deadline: Instant) -> io::Result<End> {
         self.until(deadline, || false)?;
         let Some(status) = self.0.try_wait()? else { return Ok(End::TimedOut) };
         Ok(End::of(status))
     }
 
-    /// Sends SIGTERM, unless the process has ended: its number may be another's by then.
+    /// Sends SIGTERM, unless the process has ended, because its process id may have been reused.
     fn terminate(&mut self) -> io::Result<()> {
         if self.0.try_wait()?.is_none() {
             // SAFETY: no pointers. The process has not been waited for.
@@ -170,8 +170,8 @@ impl End {
     }
 }
 
-/// Why a case has failed, or none if it has passed. `ends` has the processes' ends, `output` all
-/// they printed.
+/// Why a case has failed; `None` if it has passed. `ends` holds how the processes ended, and
+/// `output` everything that they printed.
 pub fn failure(expected: Expected, ends: &[End], output: &str) -> Option<String> {
     let reports: Vec<&str> = output.lines().filter(|line| is_summary(line)).collect();
     if let Expected::Report(text) = expected {

@@ -42,8 +42,7 @@ fn cases_have_names_of_their_own_and_sources_that_exist() {
     }
 }
 
-/// Programs that take no part: they are no programs of their own, need MPI, or a peer on another
-/// host.
+/// Files without a case: they are not separate programs, need MPI, or need a peer on another host.
 #[test]
 fn every_c_program_of_the_fronts_has_a_case() -> io::Result<()> {
     const NONE: &[&str] = &["listening", "requests", "ranks", "header"];

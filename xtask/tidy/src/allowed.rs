@@ -1,12 +1,12 @@
-//! How much of what breaks a rule is still allowed.
+//! Numbers of findings that are still allowed.
 
 use crate::{Failure, Findings, Rule};
 use std::collections::BTreeMap;
 
-/// Modules of a circle that need no line in the list.
+/// Largest number of modules in a circle that needs no line in the list.
 pub const CIRCLE_MAX: usize = 5;
 
-/// Numbers by rule and room; what is not listed is 0, or for circles `CIRCLE_MAX`.
+/// Allowed numbers by rule and room. The default is 0, or `CIRCLE_MAX` for circles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowed(BTreeMap<(Rule, String), usize>);
 
@@ -14,7 +14,7 @@ impl Allowed {
     /// Reads a list of lines `rule room number`. Lines that begin with `#` are comments.
     ///
     /// # Errors
-    /// A line that is something else.
+    /// A line has another form.
     pub fn parse(text: &str) -> Result<Allowed, Failure> {
         let mut allowed = BTreeMap::new();
         for (number, line) in text.lines().enumerate() {
@@ -37,12 +37,12 @@ impl Allowed {
         self.0.get(&(rule, room.to_owned())).copied().unwrap_or(0).max(floor)
     }
 
-    /// Rules and rooms of which there is more than allowed: what there is, and what may be.
+    /// Rules and rooms with more findings than allowed: the found and the allowed number.
     pub fn exceeded(&self, findings: &Findings) -> Vec<(Rule, String, usize, usize)> {
         self.compare(findings, |found, allowed| found > allowed)
     }
 
-    /// Those of which there is less.
+    /// Rules and rooms with fewer findings than allowed.
     pub fn unused(&self, findings: &Findings) -> Vec<(Rule, String, usize, usize)> {
         self.compare(findings, |found, allowed| found < allowed && allowed > 0)
             .into_iter()
@@ -71,7 +71,7 @@ impl Allowed {
         list
     }
 
-    /// The list that allows what there is now, where that is less than today's list allows.
+    /// The list with every number lowered to the current one, where that is smaller.
     #[must_use]
     pub fn lowered(&self, findings: &Findings) -> Allowed {
         let mut lowered = self.clone();
@@ -84,7 +84,7 @@ impl Allowed {
         lowered
     }
 
-    /// The list that allows what there is now.
+    /// The list that allows exactly the current findings.
     pub fn now(findings: &Findings) -> Allowed {
         let mut now = BTreeMap::new();
         for rule in Rule::ALL {

@@ -23,7 +23,7 @@ examples:
   cargo run --quiet --package fairway-tidy -- --list circle
   cargo run --quiet --package fairway-tidy -- --list function --room fairway";
 
-/// Runs the command with these arguments; its exit status.
+/// Runs the command with these arguments. Returns its exit status.
 pub fn main(arguments: &[String]) -> ExitCode {
     match run(arguments) {
         Ok(true) => ExitCode::SUCCESS,
@@ -89,7 +89,7 @@ fn print_all(
     Ok(())
 }
 
-/// Prints what exceeds the list, and what the list need not allow any more.
+/// Prints findings that exceed the list, and entries of the list that are higher than needed.
 fn check(findings: &Findings, allowed: &Allowed) -> bool {
     let exceeded = allowed.exceeded(findings);
     for (rule, room, found, allowed) in &exceeded {

@@ -1,19 +1,19 @@
-//! The comments of a Rust file, which its parser leaves out.
+//! The comments of a Rust file, which Rust parsers drop.
 
-/// A line of a comment.
+/// A line with a comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comment {
-    /// From 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// Columns up to its end, from the start of the line.
+    /// Column of the comment's end, from the start of the line.
     pub end: usize,
-    /// What stands behind `//`, `///` or `//!`.
+    /// Text after `//`, `///` or `//!`.
     pub text: String,
-    /// It stands alone on its line.
+    /// Whether the line contains nothing else.
     pub is_alone: bool,
 }
 
-/// All line comments of a Rust text. Those between `/*` and `*/` are not used here.
+/// All line comments of a Rust text. Block comments (`/*` to `*/`) are not used in this repository.
 pub fn comments(text: &str) -> Vec<Comment> {
     let mut found = Vec::new();
     let mut state = State::Code;
@@ -30,13 +30,13 @@ pub fn comments(text: &str) -> Vec<Comment> {
     found
 }
 
-/// Where the end of a line finds the scanner.
+/// State of the scanner at the end of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Code,
     /// In a string literal.
     Text,
-    /// In a raw one, which ends by a quote and so many `#`.
+    /// In a raw string literal, which ends with a quotation mark and this many `#`.
     Raw(usize),
 }
 
@@ -71,7 +71,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Bytes to skip beside the first.
+/// Number of bytes to skip in addition to the first.
 fn code(rest: &[u8], within_word: bool, state: &mut State) -> usize {
     match rest[0] {
         b'"' => *state = State::Text,
@@ -82,7 +82,7 @@ fn code(rest: &[u8], within_word: bool, state: &mut State) -> usize {
                 return 1 + hashes;
             }
         }
-        // A character, and not a lifetime.
+        // A character literal, not a lifetime.
         b'\'' if rest.get(1) == Some(&b'\\') => {
             return rest.iter().skip(3).position(|&byte| byte == b'\'').map_or(0, |at| at + 3);
         }

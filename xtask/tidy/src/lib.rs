@@ -1,11 +1,11 @@
-//! How the code of this repository reads, in numbers; and a limit on each that only falls.
+//! Measures of this repository's code style, with limits that only fall.
 //!
 //! **What it is.** [`Findings::of`] reads all Rust and Markdown files under a folder and lists what
-//! breaks a rule ([`Rule`]). [`Allowed`] is the list of what is still there, by rule and room, in
-//! `xtask/tidy/allowed.txt`: one finding more fails, and one less may be written down
-//! (`tidy --lower`). [`report`] prints figures of each room.
+//! breaks a rule ([`Rule`]). [`Allowed`] is the list of permitted findings, by rule and room, in
+//! `xtask/tidy/allowed.txt`: one finding more fails, and one less may be recorded (`tidy --lower`).
+//! [`report`] prints figures of each room.
 //!
-//! **May import:** nothing of Fairway's, so that it builds in seconds.
+//! **May import:** none of Fairway's crates, so that it builds in seconds.
 //!
 //! **How to test:** `cargo test -p fairway-tidy`.
 #![forbid(unsafe_code)]
@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// What the code is held to.
+/// A style rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
     /// Modules of one parent that use each other in a circle: at most 5.
@@ -36,14 +36,14 @@ pub enum Rule {
     File,
     /// A function of more than 70 lines.
     Function,
-    /// A comment, not a table, that reaches beyond column 100.
+    /// A comment, except a table, that extends beyond column 100.
     Comment,
     /// A line of Markdown beyond column 100, outside of tables and blocks of code.
     Markdown,
     /// A document that is cited, or a source file that Markdown cites, and that is not in the
     /// repository.
     Document,
-    /// Software that a comment or Markdown speaks of as a person, by a pronoun such as `he`.
+    /// Software that a comment or Markdown refers to as a person, by a pronoun such as `he`.
     Person,
     /// An `unsafe` block or `impl` without a comment that gives the reason.
     Unsafe,
@@ -65,7 +65,7 @@ impl Rule {
         Rule::Error,
     ];
 
-    /// The word for it in `allowed.txt` and on the command line.
+    /// Name of the rule in `allowed.txt` and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Rule::Circle => "circle",
@@ -89,17 +89,17 @@ impl Rule {
 /// One place that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Which rule.
+    /// The broken rule.
     pub rule: Rule,
     /// The crate, or `docs`.
     pub room: String,
-    /// The file, from the root of the repository; of a circle the folder.
+    /// Path of the file from the root of the repository; of the folder for a circle.
     pub file: String,
-    /// The line, from 1; of a circle 0.
+    /// Line number, from 1; 0 for a circle.
     pub line: usize,
-    /// How much: modules of a circle, lines, columns; otherwise 1.
+    /// Size of the finding: modules of a circle, lines, columns; otherwise 1.
     pub amount: usize,
-    /// What stands there.
+    /// Text at the place.
     pub text: String,
 }
 
@@ -113,9 +113,9 @@ impl fmt::Display for Finding {
 /// All findings of a folder, and the figures of its rooms.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// In the order of files and lines.
+    /// Findings in the order of files and lines.
     pub list: Vec<Finding>,
-    /// By crate, or `docs`.
+    /// Figures by crate, or `docs`.
     pub rooms: BTreeMap<String, Room>,
 }
 
@@ -138,7 +138,8 @@ impl Findings {
         Ok(findings)
     }
 
-    /// What is counted of a rule in a room: findings, or of circles the largest.
+    /// The number that is compared with the limit of a rule in a room: findings, or for circles the
+    /// size of the largest.
     pub fn amount(&self, rule: Rule, room: &str) -> usize {
         let of_rule = self.list.iter().filter(|found| found.rule == rule && found.room == room);
         match rule {
@@ -157,7 +158,7 @@ impl Findings {
 pub enum Failure {
     /// A file or folder cannot be read.
     Read(std::path::PathBuf, std::io::Error),
-    /// A file is not Rust, as far as the parser knows it.
+    /// A file could not be parsed as Rust.
     Parse(String, syn::Error),
     /// A line of `allowed.txt` that is not `rule room number`.
     Allowed(usize, String),
@@ -179,7 +180,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// The arrows within the circles of a crate, as text.
+/// The dependencies within the circles of a crate, as text.
 ///
 /// # Errors
 /// As [`Findings::of`].

@@ -1,4 +1,4 @@
-//! `xtask tidy` by itself, which builds in seconds.
+//! The command `xtask tidy` as a separate program, which builds in seconds.
 
 fn main() -> std::process::ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -5,11 +5,11 @@ use crate::{Failure, Finding, Findings, Rule, Source};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-/// Lines of a file at most.
+/// Largest number of lines of a file.
 const FILE_LINES: usize = 600;
-/// Lines of a function at most.
+/// Largest number of lines of a function.
 const FUNCTION_LINES: usize = 70;
-/// How many lines above an `unsafe` block its reason may stand.
+/// Largest number of lines between an `unsafe` block and its reason above.
 const REASON_WITHIN: usize = 4;
 
 /// Figures of a crate.
@@ -19,11 +19,11 @@ pub struct Room {
     pub files: usize,
     /// Number of lines.
     pub lines: usize,
-    /// Public items, fields and variants included, outside of tests.
+    /// Number of public items, including fields and variants, outside of tests.
     pub public: usize,
-    /// Of these, with a doc comment.
+    /// Number of public items with a doc comment.
     pub documented: usize,
-    /// The struct with the most fields.
+    /// Number of fields and name of the struct with the most fields.
     pub largest_struct: Option<(usize, String)>,
 }
 
@@ -55,7 +55,7 @@ impl Source {
 
 struct Visitor<'a> {
     source: &'a Source,
-    /// Lines with a comment.
+    /// Numbers of the lines with a comment.
     reasons: Vec<usize>,
     found: Vec<Finding>,
     room: &'a mut Room,

@@ -1,15 +1,15 @@
-//! Which modules of a crate use which, and where that goes in a circle.
+//! Dependencies between the modules of a crate, and their circles.
 //!
-//! Two modules are compared where their paths part: `channel::receive` that uses `nic::channels`
+//! Two modules are compared where their paths diverge: `channel::receive` that uses `nic::channels`
 //! is an arrow from `channel` to `nic` among the children of the root; one between `channel::ack`
-//! and `channel::loss` is one among the children of `channel`. What a module uses of its parents,
-//! or of its children, is no arrow. Names that a module hands on (`pub use`) are followed.
+//! and `channel::loss` is one among the children of `channel`. Uses of a module's parents or
+//! children are not arrows. Names that a module re-exports (`pub use`) are followed.
 
 use crate::{Failure, Finding, Findings, Rule, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::{self, Visit};
 
-/// From the root of a crate.
+/// Path of a module from the root of a crate.
 type Path = Vec<String>;
 
 pub(crate) fn check(sources: &[Source], findings: &mut Findings) -> Result<(), Failure> {
@@ -31,7 +31,7 @@ pub(crate) fn check(sources: &[Source], findings: &mut Findings) -> Result<(), F
     Ok(())
 }
 
-/// The arrows within the circles of a crate, one a line, with what is used.
+/// The arrows within the circles of a crate, one a line, with the used path.
 pub(crate) fn explain(sources: &[Source], of: &str) -> Result<String, Failure> {
     let mut text = String::new();
     for (parent, arrows) in all_arrows(sources)?.remove(of).into_iter().flatten() {
@@ -48,7 +48,7 @@ pub(crate) fn explain(sources: &[Source], of: &str) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// By crate and parent module.
+/// Arrows by crate and parent module.
 type AllArrows = BTreeMap<String, BTreeMap<Path, Arrows>>;
 
 fn all_arrows(sources: &[Source]) -> Result<AllArrows, Failure> {
@@ -74,17 +74,17 @@ fn all_arrows(sources: &[Source]) -> Result<AllArrows, Failure> {
     Ok(all)
 }
 
-/// What a file names of its crate.
+/// Paths of its crate that a file uses.
 struct Uses {
     module: Path,
-    /// Absolute paths that it names.
+    /// Absolute paths that the file uses.
     used: Vec<Path>,
-    /// Names that it hands on, and where they are from.
+    /// Names that the file re-exports, and their origin.
     handed: Vec<(String, Path)>,
 }
 
 impl Uses {
-    /// The absolute path of one that begins with `crate`, `self` or `super`; or with a child.
+    /// The absolute form of a path that begins with `crate`, `self` or `super`, or with a child.
     fn absolute(&self, path: &[String]) -> Option<Path> {
         let mut base = self.module.clone();
         let mut rest = path;
@@ -168,7 +168,7 @@ impl<'ast> Visit<'ast> for Uses {
     }
 }
 
-/// All modules of a crate, and the names that they hand on.
+/// All modules of a crate, and the names that they re-export.
 struct Names {
     modules: BTreeSet<Path>,
     handed: BTreeMap<(Path, String), Path>,
@@ -185,7 +185,7 @@ impl Names {
         Names { modules: modules.collect(), handed }
     }
 
-    /// The module that a path leads into.
+    /// The module that contains the end of a path.
     fn module_of(&self, path: &[String]) -> Path {
         let mut at = path.to_vec();
         for _ in 0..8 {
@@ -201,10 +201,10 @@ impl Names {
     }
 }
 
-/// From one child to another: what the one uses, and in which file.
+/// Arrows from one child to another: the used paths, with the files that use them.
 type Arrows = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
-/// By parent: which of its children uses which.
+/// For each parent: which of its children uses which.
 fn arrows(names: &Names, used: &[Uses]) -> BTreeMap<Path, Arrows> {
     let mut arrows: BTreeMap<Path, Arrows> = BTreeMap::new();
     for uses in used {
@@ -223,7 +223,8 @@ fn arrows(names: &Names, used: &[Uses]) -> BTreeMap<Path, Arrows> {
     arrows
 }
 
-/// The circles among modules, largest first: sets of more than one in which each leads to each.
+/// The circles among modules, largest first: sets of more than one module that all reach each
+/// other.
 fn circles(arrows: &Arrows) -> Vec<Vec<String>> {
     let reached: BTreeMap<&String, BTreeSet<&String>> =
         arrows.keys().map(|name| (name, reached_from(arrows, name))).collect();

@@ -1,12 +1,13 @@
-//! Comments and Markdown: widths, words, documents that are cited.
+//! Rules on comments and Markdown: widths, words, cited documents.
 
 use crate::comments::comments;
 use crate::{Findings, Rule, Source};
 use std::path::Path;
 
-/// Columns of a line at most.
+/// Largest number of columns of a line.
 const COLUMNS: usize = 100;
-/// Words that speak of a person. Comments speak of no people; Markdown may, after one of `PEOPLE`.
+/// Words that refer to a person. They are not allowed in comments; in Markdown they may follow one
+/// of `PEOPLE`.
 const PERSONS: [&str; 15] = [
     "who",
     "whom",
@@ -86,7 +87,7 @@ fn markdown(root: &Path, source: &Source, findings: &mut Findings) {
     }
 }
 
-/// The lines of each paragraph of Markdown, with their numbers, without blocks of code.
+/// The lines of each paragraph of Markdown, with their numbers, without code blocks.
 fn paragraphs(text: &str) -> Vec<Vec<(usize, &str)>> {
     let mut paragraphs = vec![Vec::new()];
     let mut is_code = false;
@@ -101,7 +102,8 @@ fn paragraphs(text: &str) -> Vec<Vec<(usize, &str)>> {
     paragraphs
 }
 
-/// Persons in a paragraph of Markdown that are not named as people: one finding for each line.
+/// Adds a finding for each line of a Markdown paragraph with a personal word that does not refer to
+/// people.
 fn people(source: &Source, paragraph: &[(usize, &str)], findings: &mut Findings) {
     let mut words = Vec::new();
     let mut is_code = false;
@@ -145,7 +147,7 @@ fn has_long_word(line: &str) -> bool {
     line.split_whitespace().any(|word| word.chars().count() > COLUMNS - 20)
 }
 
-/// A comment without what stands in backticks.
+/// A comment without its text in backticks.
 fn prose(text: &str) -> String {
     text.split('`').step_by(2).collect::<Vec<_>>().join(" ")
 }
@@ -161,7 +163,7 @@ fn words(source: &Source, line: usize, text: &str, findings: &mut Findings) {
     }
 }
 
-/// Paths to Markdown files, in links and in text.
+/// Checks paths to Markdown files, in links and in text.
 fn documents(root: &Path, source: &Source, line: usize, text: &str, findings: &mut Findings) {
     let is_part = |letter: char| letter.is_alphanumeric() || "_-./".contains(letter);
     for word in text.split(|letter| !is_part(letter)) {
@@ -180,9 +182,8 @@ fn documents(root: &Path, source: &Source, line: usize, text: &str, findings: &m
     }
 }
 
-/// Rust files that Markdown cites: each must be the end of a path in the repository. Names in
-/// capitals, such as `NAME.rs`, stand for a name that the reader chooses, and `*_oracle.rs` for
-/// several.
+/// Checks Rust files that Markdown cites: each must be the end of a path in the repository. Names
+/// in capitals, such as `NAME.rs`, are placeholders, and `*_oracle.rs` stands for several files.
 pub(crate) fn check_cited_sources(sources: &[Source], findings: &mut Findings) {
     let rust: Vec<String> =
         sources.iter().filter(|one| one.is_rust()).map(|one| format!("/{}", one.file)).collect();

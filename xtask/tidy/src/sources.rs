@@ -1,4 +1,4 @@
-//! The files that are measured.
+//! The files that are checked.
 
 use crate::Failure;
 use std::path::Path;
@@ -6,28 +6,28 @@ use std::path::Path;
 /// A file of the repository.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// From the root of the repository, with `/`.
+    /// Path from the root of the repository, with `/`.
     pub file: String,
-    /// The crate that it belongs to, or `docs`.
+    /// Crate of the file, or `docs`.
     pub room: String,
-    /// What it holds.
+    /// Contents of the file.
     pub text: String,
 }
 
 impl Source {
-    /// True if it is Rust, and not Markdown.
+    /// True for a Rust file, false for Markdown.
     pub fn is_rust(&self) -> bool {
         self.file.ends_with(".rs")
     }
 
-    /// True if it only tests.
+    /// True if the file contains only tests.
     pub fn is_test(&self) -> bool {
         let parts: Vec<&str> = self.file.split('/').collect();
         let folder = parts.iter().any(|part| ["tests", "benches", "examples"].contains(part));
         folder || self.file.ends_with("/tests.rs")
     }
 
-    /// Path of the module within its crate; `None` if the file is no part of the library.
+    /// Path of the module within its crate; `None` if the file does not belong to a library.
     pub fn module(&self) -> Option<Vec<String>> {
         let (_, inner) = self.file.split_once("/src/")?;
         let mut path: Vec<String> =
@@ -46,7 +46,7 @@ impl Source {
 /// All Rust and Markdown files of the repository at `root` that its owners wrote, sorted.
 ///
 /// # Errors
-/// A folder or file that cannot be read.
+/// A folder or file cannot be read.
 pub fn sources(root: &Path) -> Result<Vec<Source>, Failure> {
     let mut found = Vec::new();
     walk(root, root, &mut found)?;

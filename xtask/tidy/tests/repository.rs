@@ -1,4 +1,4 @@
-//! The repository itself keeps to `allowed.txt`: no rule is broken more often than it says.
+//! The repository complies with `allowed.txt`: no rule is broken more often than it permits.
 
 use fairway_tidy::{Allowed, Findings, Rule};
 use std::path::Path;

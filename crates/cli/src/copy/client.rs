@@ -19,15 +19,15 @@ use crate::paths::{DeadPaths, LOOK_EVERY, Watch};
 use crate::printable::printable_reason;
 use crate::process;
 
-/// Bytes of one WRITE …
+/// Bytes of one WRITE.
 const WRITE_BYTES: u64 = 1 << 20;
-/// … and how many are outstanding.
+/// Number of outstanding WRITEs.
 const DEPTH: u64 = 16;
-/// How long the server may take to make room, to hash, or to make the file durable.
+/// Longest time that the server may take to allocate space, to hash, or to make the file durable.
 const TIMEOUT: Duration = Duration::from_secs(300);
-/// Nothing was acknowledged for so long: the server has gone.
+/// Time without an acknowledgement after which the server is considered gone.
 const SILENCE: Duration = Duration::from_secs(20);
-/// How often an interruption is looked for.
+/// Interval of the checks for an interruption.
 const STEP: Duration = Duration::from_millis(100);
 
 /// Runs `fairway copy`.
@@ -41,7 +41,7 @@ pub(crate) fn copy(options: &CopyOptions) -> Result<(), Failure> {
     let client = Client { context, peer, mailbox };
     let result = client.copy(&source, name, options);
     if result.is_err() {
-        // The server forgets the file at once instead of when it misses us.
+        // Without this message, the server would keep the file until it times out this client.
         let _ = client.tell(&Message::Abort);
     }
     let _ = client.context.shutdown(Duration::from_secs(1));
@@ -76,7 +76,7 @@ pub(crate) fn copy(options: &CopyOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The server, and the name there.
+/// Splits the target into the server and the name of the file there.
 fn target(text: &str) -> Result<(&str, &str), Failure> {
     match text.split_once('/') {
         Some((server, name)) if !server.is_empty() && !name.is_empty() => Ok((server, name)),
@@ -114,7 +114,7 @@ impl Source {
     }
 }
 
-/// How long it took, from the first message, and what both sides hold.
+/// Times since the first message, and the hash that both sides agree on.
 struct Times {
     moved: Duration,
     stored: Duration,
@@ -252,7 +252,7 @@ fn changed() -> Failure {
     )
 }
 
-/// A bar on standard error, if that is a terminal.
+/// A progress bar on standard error, if that is a terminal.
 fn progress(bytes: u64, hidden: bool) -> ProgressBar {
     if hidden {
         return ProgressBar::hidden();

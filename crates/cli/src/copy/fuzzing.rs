@@ -1,4 +1,4 @@
-//! What the fuzz target `copy_messages` runs of messages between client and server.
+//! What the fuzz target `copy_messages` checks of messages between client and server.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
@@ -6,13 +6,13 @@ use std::path::{Component, Path};
 use super::incoming::parts;
 use super::message::Message;
 
-/// A message, encoded.
+/// An encoded message.
 pub(crate) fn example() -> Vec<u8> {
     Message::Done.encode()
 }
 
-/// Any bytes are a message or an error, and a message survives being encoded and decoded; the name
-/// of a file in it leads to no other directory.
+/// Checks that any bytes decode to a message or an error, that a message survives encoding and
+/// decoding, and that the name of a file in it leads to no other directory.
 pub(crate) fn message(bytes: &[u8]) {
     match Message::decode(bytes) {
         Ok(message) => {
@@ -25,7 +25,7 @@ pub(crate) fn message(bytes: &[u8]) {
     }
 }
 
-/// The name of a file leads to no other directory, or is refused.
+/// Checks that the name of a file leads to no other directory, or is refused.
 pub(crate) fn name(text: &[u8]) {
     let Ok(parts) = parts(text) else { return };
     assert!(!parts.is_empty());

@@ -1,5 +1,5 @@
-//! Files that are arriving: names that stay within the directory served, and temporary files that
-//! never outlive a failure.
+//! Files that are being received: names that stay within the directory served, and temporary files
+//! that are removed after every failure.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -15,19 +15,19 @@ use super::stale;
 use crate::printable::printable;
 use crate::quantity::show_size;
 
-/// Tells the temporary files of this process apart.
+/// Number of the next temporary file of this process.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
-/// A directory that files arrive in.
+/// A directory that receives files.
 pub(super) struct Directory(OwnedFd);
 
-/// A file that is arriving. Removed when dropped, unless it was kept.
+/// A file that is being received. Its temporary file is removed on drop, unless it was kept.
 pub(super) struct Incoming {
-    /// The directory it is in: the one served, or one below.
+    /// The directory of the file: the one served, or one below.
     parent: OwnedFd,
     temporary: CString,
     name: CString,
-    /// The name that the client gave, fit to be printed.
+    /// The name that the client gave, escaped for printing.
     pub(super) shown: String,
     pub(super) file: File,
     pub(super) size: u64,
@@ -42,8 +42,8 @@ impl Directory {
         open_at(libc::AT_FDCWD, &name, libc::O_DIRECTORY | libc::O_RDONLY, 0).map(Directory)
     }
 
-    /// Makes a temporary file of this size, to become `name`. The error says what is wrong with
-    /// which value, and what to do.
+    /// Creates a temporary file of this size, which is to become `name`. The error names the wrong
+    /// value, and what to do.
     pub(super) fn create(
         &self,
         name: &[u8],
@@ -64,13 +64,13 @@ impl Directory {
         let kept = false;
         let incoming =
             Incoming { parent, temporary, name, shown, file, size, mode, overwrite, kept };
-        // From here on dropping it removes the file.
+        // From here on, dropping the value removes the file.
         incoming.make_room()?;
         Ok(incoming)
     }
 
-    /// Goes down to the directory of the last part, without following any link: what can't lead
-    /// elsewhere can't lead out.
+    /// Opens the directory of the last part, without following any link, so that no name leads out
+    /// of the directory served.
     fn walk(&self, mut parts: Vec<CString>, shown: &str) -> Result<(OwnedFd, CString), String> {
         let name = parts.pop().ok_or("the name is empty")?;
         let mut at = self.0.try_clone().map_err(|error| error.to_string())?;
@@ -89,7 +89,7 @@ impl Directory {
 }
 
 impl Incoming {
-    /// Takes the room on the disk now, so that no page written later lacks it.
+    /// Allocates the file's space on the disk, so that no page written later lacks it.
     fn make_room(&self) -> Result<(), String> {
         if self.size == 0 {
             return Ok(());
@@ -108,7 +108,7 @@ impl Incoming {
         }
     }
 
-    /// Makes it durable and gives it its name.
+    /// Makes the file durable and renames it to its final name.
     pub(super) fn keep(mut self) -> Result<(), String> {
         let failed = |error: io::Error| format!("could not store '{}': {error}", self.shown);
         // SAFETY: the descriptor is open.
@@ -140,7 +140,8 @@ impl Incoming {
             libc::renameat2(directory, from, directory, to, libc::RENAME_NOREPLACE)
         });
         match renamed {
-            // Not every file system can do that; a link does not replace anything either.
+            // Not every file system supports that flag; a link does not replace an existing file
+            // either.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)) => {
                 // SAFETY: as above.
                 result(unsafe { libc::linkat(directory, from, directory, to, 0) })?;
@@ -161,7 +162,7 @@ impl Drop for Incoming {
     }
 }
 
-/// A new temporary file, and its name.
+/// Creates a new temporary file, and returns its name, too.
 fn temporary(parent: &OwnedFd) -> io::Result<(CString, File)> {
     loop {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -174,7 +175,7 @@ fn temporary(parent: &OwnedFd) -> io::Result<(CString, File)> {
     }
 }
 
-/// The parts of a name, if it is one that stays within the directory.
+/// The parts of a name, if the name stays within the directory.
 pub(super) fn parts(name: &[u8]) -> Result<Vec<CString>, &'static str> {
     const REMEDY: &str = "is no file's name: write it relative to the directory served, as a/b.img";
     if name.is_empty() {
@@ -189,7 +190,7 @@ pub(super) fn parts(name: &[u8]) -> Result<Vec<CString>, &'static str> {
     let parts = name.split(|byte| *byte == b'/').map(|part| match part {
         b".." => Err("leads upwards: write it relative to the directory served, without '..'"),
         b"" | b"." => Err(REMEDY),
-        // Another client's file is arriving under such a name, or was.
+        // Such a name belongs to a temporary file of another client.
         name if stale::is_temporary(&String::from_utf8_lossy(name)) => {
             Err("is one that the server gives to files that are arriving: choose another")
         }
@@ -198,7 +199,7 @@ pub(super) fn parts(name: &[u8]) -> Result<Vec<CString>, &'static str> {
     parts.collect()
 }
 
-/// Refuses early what could not be stored at the end.
+/// Refuses early a name under which the file could not be stored at the end.
 fn refuse_existing(
     parent: &OwnedFd,
     name: &CString,

@@ -1,7 +1,7 @@
-//! What clients may take of a server, together and by address: files, bytes and the disk.
+//! Limits of what clients may use of a server, together and by address: files, bytes and the disk.
 //!
-//! An address, and a network, gets a share of what it has and of what is left. So each leaves some
-//! to the next, however many of them take all they may.
+//! An address, and a network, may use a share of what it already has and what is still free. So
+//! each leaves some for the next, however many of them use all they may.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,31 +12,31 @@ use std::time::{Duration, Instant};
 
 use crate::quantity::{self, show_size};
 
-/// What an address has stored counts for so long, because the server does not see whether its owner
-/// has moved it elsewhere meanwhile.
+/// Time for which a stored file counts against its address, because the server can't see whether
+/// its owner has moved it elsewhere meanwhile.
 const STORED_FOR: Duration = Duration::from_secs(24 * 3600);
-/// Addresses, and networks, whose stored bytes are remembered.
+/// Largest number of addresses and networks whose stored bytes are remembered.
 const REMEMBERED_MAX: usize = 4096;
 
-/// What may be arriving at once, and be stored.
+/// Limits for files that are being received, and for stored ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
-    /// Files.
+    /// Number of files.
     pub(super) files: u32,
-    /// Bytes of all of them together.
+    /// Total bytes of the files.
     pub(super) bytes: u64,
-    /// What stays free on the disk.
+    /// Part of the disk that stays free.
     pub(super) keep_free: KeepFree,
-    /// What one address gets.
+    /// Largest share of one address.
     pub(super) share: Portion,
 }
 
-/// A part of something, in two-hundredths.
+/// A share in two-hundredths (half per cent).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Portion(u8);
 
 impl Portion {
-    /// `75%`.
+    /// Parses a share such as `75%`.
     pub(crate) fn parse(text: &str) -> Result<Portion, String> {
         match text.strip_suffix('%').and_then(|number| number.parse().ok()) {
             Some(percent @ 1..=100) => Ok(Portion::percent(percent)),
@@ -48,12 +48,12 @@ impl Portion {
         Portion(2 * percent)
     }
 
-    /// What a network gets: half of what an address leaves goes to its neighbours.
+    /// The share of a network: half of what one address leaves is for others of its network.
     fn of_network(self) -> Portion {
         Portion(self.0 + (200 - self.0) / 2)
     }
 
-    /// May one that has `theirs`, beside `left` that are free, take `more` of that?
+    /// Whether a holder that has `theirs`, while `left` are free, may take `more` of those.
     fn allows(self, theirs: u64, left: u64, more: u64) -> bool {
         let wide = u128::from;
         more <= left
@@ -62,8 +62,8 @@ impl Portion {
 }
 
 impl Limits {
-    /// Takes a place for a file of `size` bytes from `client`, if there is one beside what is
-    /// arriving.
+    /// Reserves a place for a file of `size` bytes from `client`, if there is one beside the files
+    /// being received.
     pub(super) fn admit(
         &self,
         taken: &Arc<Taken>,
@@ -103,7 +103,7 @@ impl Limits {
         Ok(Place { taken: Arc::clone(taken), client, size, share: self.share })
     }
 
-    /// Why an address or network gets no more; `None` if it does.
+    /// Why an address or network may not have more; `None` if it may.
     fn refusal(&self, holder: Holder, theirs: Share, left: Share, size: u64) -> Option<String> {
         let portion = holder.portion(self.share);
         let what = holder.what();
@@ -129,9 +129,9 @@ impl Limits {
     }
 }
 
-/// What counts as one client, and as one network of clients: an IPv4 address and its first 24 bits,
-/// or the first 64 bits of an IPv6 address, all addresses of which a host commonly has, and its
-/// first 48.
+/// Unit to which limits apply: one client, or one network of clients. A client is an IPv4 address,
+/// or the first 64 bits of an IPv6 address, because a host commonly has all addresses below them; a
+/// network is the first 24 or 48 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Holder {
     Client(u128),
@@ -162,7 +162,7 @@ fn holders(address: IpAddr) -> [Holder; 2] {
     [Holder::Client(bits >> client << client), Holder::Network(bits >> network << network)]
 }
 
-/// Files and their bytes.
+/// Number of files, and their total bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     files: u64,
@@ -181,12 +181,12 @@ impl Share {
     }
 }
 
-/// What an address or network has.
+/// What an address or network uses.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
     arriving: Share,
     stored: Share,
-    /// What is stored counts from then on.
+    /// Time from which the stored files count.
     since: Option<Instant>,
 }
 
@@ -195,7 +195,7 @@ impl Account {
         self.arriving.files == 0 && self.stored.files == 0
     }
 
-    /// What arrives, and what is stored and counts.
+    /// Files being received and recently stored ones, together.
     fn all(&self) -> Share {
         let Account { arriving, stored, .. } = self;
         let bytes = arriving.bytes.saturating_add(stored.bytes);
@@ -203,15 +203,15 @@ impl Account {
     }
 }
 
-/// What is arriving, and what was stored lately. Any thread may give a place back.
+/// Files being received, and recently stored ones. Any thread may release a place.
 #[derive(Debug, Default)]
 pub(super) struct Taken(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// What is arriving.
+    /// All files that are being received.
     all: Share,
-    /// Of addresses and networks that send something, or have stored something lately.
+    /// Accounts of addresses and networks that are sending a file, or have stored one recently.
     accounts: HashMap<Holder, Account>,
 }
 
@@ -222,7 +222,7 @@ impl Taken {
 }
 
 impl State {
-    /// The account of an address or network, without what it stored too long ago.
+    /// The account of an address or network, without files stored too long ago.
     fn account(&mut self, now: Instant, holder: Holder) -> &mut Account {
         if self.accounts.len() >= REMEMBERED_MAX && !self.accounts.contains_key(&holder) {
             self.forget_least();
@@ -234,7 +234,7 @@ impl State {
         account
     }
 
-    /// Forgets what the one has stored that has stored least.
+    /// Drops the account with the fewest stored bytes among those that are not sending.
     fn forget_least(&mut self) {
         let idle = self.accounts.iter().filter(|(_, account)| account.arriving.files == 0);
         let least = idle.min_by_key(|(_, Account { stored, .. })| (stored.bytes, stored.files));
@@ -244,7 +244,7 @@ impl State {
     }
 }
 
-/// A place for a file, until it is stored or dropped. Given back when this is dropped.
+/// A place for a file, until it is stored or dropped. Released on drop.
 #[derive(Debug)]
 pub(super) struct Place {
     taken: Arc<Taken>,
@@ -254,13 +254,14 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Why its file would take too much of what is left of a disk, in files or bytes; `None` if its
-    /// client leaves a part to others.
+    /// Why the place's file would take too much of a disk's free files or bytes; `None` if enough
+    /// is left for others.
     pub(super) fn refusal(&self, room: Room) -> Option<String> {
         let mut state = self.taken.state();
         let now = Instant::now();
         for holder in holders(self.client) {
-            // With this file, which is to come out of what is left.
+            // The account includes this file, which is to be stored in the free space, so it is
+            // subtracted.
             let all = state.account(now, holder).all();
             let (files, bytes) = (all.files - 1, all.bytes - self.size);
             let (portion, what) = (holder.portion(self.share), holder.what());
@@ -279,7 +280,7 @@ impl Place {
         None
     }
 
-    /// Its file is stored: from now on it counts as that.
+    /// Counts the file as stored from now on.
     pub(super) fn stored(self) {
         let mut state = self.taken.state();
         let now = Instant::now();
@@ -306,17 +307,17 @@ impl Drop for Place {
     }
 }
 
-/// What of a disk stays free.
+/// Part of a disk that stays free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeepFree {
-    /// Bytes.
+    /// A number of bytes.
     Bytes(u64),
-    /// Hundredths of the file system.
+    /// Per cent of the file system.
     Percent(u8),
 }
 
 impl KeepFree {
-    /// `5%`, or a size.
+    /// Parses `5%`, or a size.
     pub(crate) fn parse(text: &str) -> Result<KeepFree, quantity::ValueError> {
         let Some(number) = text.strip_suffix('%') else {
             return quantity::size(text).map(KeepFree::Bytes);
@@ -327,8 +328,8 @@ impl KeepFree {
         }
     }
 
-    /// What files may take of the file system of `directory`, once this much stays free and one of
-    /// `size` bytes is stored, which is checked. All there is if the file system does not report
+    /// What files may still take of the file system of `directory`, if this much stays free. Fails
+    /// if there is no room for a file of `size` bytes. Unlimited if the file system does not report
     /// its size.
     pub(super) fn allows(self, directory: &OwnedFd, size: u64) -> Result<Room, String> {
         let Ok(space) = space(directory) else { return Ok(Room { files: None, bytes: u64::MAX }) };
@@ -340,7 +341,7 @@ impl KeepFree {
                 (of(total), of(files_total))
             }
         };
-        // Some file systems have as many files as fit.
+        // Some file systems have no fixed number of files.
         let files = (files_total > 0).then(|| files_free.saturating_sub(files_kept));
         if files == Some(0) {
             return Err(format!(
@@ -364,16 +365,16 @@ impl KeepFree {
     }
 }
 
-/// What is left of a disk.
+/// Free part of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Room {
-    /// Files; `None` if the file system has no limit of its own.
+    /// Number of files; `None` if the file system has no such limit.
     files: Option<u64>,
-    /// Bytes.
+    /// Number of bytes.
     bytes: u64,
 }
 
-/// All bytes and files that a file system has room for, and those that may be taken.
+/// Bytes and files of a file system in total, and those that are free.
 struct Space {
     total: u64,
     free: u64,
@@ -450,7 +451,7 @@ mod tests {
         drop(mapped);
     }
 
-    /// Files of `size` bytes that all addresses of a network get, each as many as it may have.
+    /// As many files of `size` bytes as all addresses of a network may have.
     fn all_of_a_network(limits: Limits, taken: &Arc<Taken>, size: u64) -> Vec<Place> {
         let from = |host| limits.admit(taken, IpAddr::from([192, 0, 2, host]), size).ok();
         (0..=255).flat_map(|host| std::iter::from_fn(move || from(host))).collect()
@@ -488,7 +489,7 @@ mod tests {
             place("198.51.100.1", 0).stored();
         }
         assert!(place("198.51.100.1", 0).refusal(room(300, 1)).is_some(), "four of four files");
-        // A day later.
+        // One day passes.
         for account in taken.state().accounts.values_mut() {
             account.since = account.since.and_then(|since| since.checked_sub(STORED_FOR));
         }

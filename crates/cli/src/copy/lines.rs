@@ -1,19 +1,19 @@
-//! Lines of a server's log, of which clients can't have it print any number.
+//! Rate limit for lines of a server's log, so that clients can't fill it.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-/// Lines of a kind that the server prints within [`STRETCH`]. It counts further ones, and prints
-/// their number before the next.
+/// Largest number of lines of a kind that the server prints within [`STRETCH`]. Further ones are
+/// counted, and their number is printed before the next line.
 const LINES: u32 = 20;
 const STRETCH: Duration = Duration::from_secs(1);
-/// Prints a line on standard error. What can't be printed, because the log was closed, is lost: it
-/// must not end the server.
+/// Prints a line on standard error. A failure, for example because the log was closed, is ignored,
+/// because it must not end the server.
 pub(super) fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Keeps clients from filling a log.
+/// Rate limiter for one kind of lines.
 #[derive(Debug)]
 pub(super) struct Lines {
     began: Instant,
@@ -26,7 +26,7 @@ impl Lines {
         Lines { began: now, printed: 0, left_out: 0 }
     }
 
-    /// What to print for a line; `None` if there were too many.
+    /// Text to print for a line; `None` if there were too many lines.
     pub(super) fn line(&mut self, line: &str) -> Option<String> {
         let mut text = String::new();
         match self.admit(Instant::now())? {
@@ -46,7 +46,7 @@ impl Lines {
         }
     }
 
-    /// May a line be printed? If so, and lines were left out before it, how many.
+    /// Whether a line may be printed: if so, the number of lines that were suppressed before it.
     fn admit(&mut self, now: Instant) -> Option<u64> {
         if now.duration_since(self.began) >= STRETCH {
             (self.began, self.printed) = (now, 0);

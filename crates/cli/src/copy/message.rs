@@ -1,41 +1,41 @@
-//! What client and server of a file copy say to each other.
+//! Messages between client and server of a file copy.
 //!
 //! `Open` → `Opened`, the WRITEs, `Done` → `Hash`, `Commit` → `Stored`; the server may answer any
-//! of them with `Refusal`, and the client may say `Abort` instead. Every message begins with
+//! of them with `Refusal`, and the client may send `Abort` instead. Every message begins with
 //! [`PROTOCOL`], the version and its kind; fields are big-endian.
 
 use fairway::SegmentKey;
 
 use crate::codec::{Reader, Writer};
 
-/// The Jetty of a server that takes these messages.
+/// Number of the server's Jetty for these messages.
 pub(super) const JETTY: u32 = 1001;
-/// The longest message.
+/// Length of the longest message in bytes.
 pub(super) const MESSAGE_BYTES: u64 = 8192;
-/// The longest name, in bytes.
+/// Length of the longest name in bytes.
 pub(super) const NAME_BYTES: usize = 4096;
 
 const PROTOCOL: [u8; 4] = *b"FwCp";
 const VERSION: u8 = 1;
 
-/// A message of either side.
+/// A message of client or server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Message {
-    /// Client: make room for this file.
+    /// From the client: requests space for this file.
     Open { size: u64, mode: u32, overwrite: bool, name: Vec<u8> },
-    /// Server: write it there.
+    /// From the server: the key of the memory to write to.
     Opened { key: SegmentKey },
-    /// Client: it is all written.
+    /// From the client: all bytes are written.
     Done,
-    /// Server: this is the hash of what is in the file.
+    /// From the server: the hash of the file's contents.
     Hash([u8; 16]),
-    /// Client: so it should be; keep it.
+    /// From the client: the hash is correct, and the file is to be stored.
     Commit,
-    /// Client: forget it.
+    /// From the client: the file is to be dropped.
     Abort,
-    /// Server: it is on the disk, under its name.
+    /// From the server: the file is on the disk, under its name.
     Stored,
-    /// Server: no, for this reason.
+    /// From the server: the request is refused, for this reason.
     Refusal(String),
 }
 
@@ -67,7 +67,7 @@ impl Message {
         out.finish()
     }
 
-    /// The message in `bytes`, or why there is none.
+    /// Decodes the message in `bytes`, or returns why there is none.
     pub(super) fn decode(bytes: &[u8]) -> Result<Message, String> {
         let (version, kind, fields) = Reader::message(PROTOCOL, bytes)
             .ok_or("the other side does not speak fairway copy: check the address and the port")?;

@@ -1,4 +1,4 @@
-//! Making room for a file that is to arrive, beside the server's loop: it takes the time of the
+//! Creation of a file that is to be received, outside the server's loop because it waits for the
 //! disk.
 
 use fairway::{Context, Memory, Peer, Rights, Segment};
@@ -6,18 +6,19 @@ use fairway::{Context, Memory, Peer, Rights, Segment};
 use super::incoming::{Directory, Incoming};
 use super::limits::{KeepFree, Place};
 
-/// Pages of longer files are made as they come, so that no client can take all memory at once.
+/// Pages of longer files are created when they are written, so that no client can take all memory
+/// at once.
 const POPULATE_BYTES_MAX: u64 = 1 << 30;
-/// Pages are made so many bytes at a time: while a call makes them, the process gets no other
-/// memory.
+/// Number of bytes whose pages are created at a time, because the process can't get other memory
+/// during such a call.
 const POPULATE_STEP: usize = 16 << 20;
 
-/// A client's request for a file, admitted.
+/// A client's admitted request for a file.
 pub(super) struct Request {
-    /// Tells it from earlier ones of the same client, which are of no interest any more.
+    /// Distinguishes the request from earlier ones of the same client, which are obsolete.
     pub(super) ticket: u64,
     pub(super) peer: Peer,
-    /// The client's Jetty for our messages.
+    /// The client's Jetty for the server's messages.
     pub(super) reply_to: u32,
     pub(super) size: u64,
     pub(super) mode: u32,
@@ -26,14 +27,14 @@ pub(super) struct Request {
     pub(super) place: Place,
 }
 
-/// A file with room for all of its bytes, and its pages; `None` if it is empty.
+/// A file with all of its space allocated, and its pages; `None` if it is empty.
 pub(super) struct Opened {
     pub(super) incoming: Incoming,
     pub(super) segment: Option<Segment>,
 }
 
 impl Request {
-    /// Makes the file. Blocks for as long as the disk takes.
+    /// Creates the file. Blocks for as long as the disk takes.
     pub(super) fn open(
         &self,
         context: &Context,
@@ -58,8 +59,8 @@ impl Request {
     }
 }
 
-/// Makes all pages, which takes a fraction of making each when the first packet for it arrives.
-/// Without it (before Linux 5.14) it is only slower.
+/// Creates all pages at once, which takes a fraction of the time of creating each when the first
+/// packet for it arrives. If that is impossible (before Linux 5.14), the copy is only slower.
 fn populate(segment: &Segment) {
     // SAFETY: nothing is read or written by the pointer itself.
     let start = unsafe { segment.as_ptr() };

@@ -23,13 +23,13 @@ use crate::paths::DeadPaths;
 use crate::process;
 use crate::quantity::show_size;
 
-/// How often an idle server looks for clients that have gone, and whether it is to end.
+/// Interval at which an idle server checks for clients that have gone, and for its own end.
 const STEP: Duration = Duration::from_millis(100);
-/// For files for which room is being made when the server ends.
+/// Longest wait at the server's end for files that are still being created.
 const LAST_WAIT: Duration = Duration::from_millis(500);
-/// How often it looks for files whose room has been made.
+/// Interval of the checks for created files.
 const SHORT_STEP: Duration = Duration::from_millis(1);
-/// Keep-alives within the time after which a silent client is dead.
+/// Number of keep-alives within the time after which a silent client is dead.
 const KEEP_ALIVES: u32 = 6;
 
 /// Runs `fairway serve`.
@@ -59,9 +59,9 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
         "fairway serve: '{shown}', {} sockets, listening on {first}\n",
         addresses.len()
     ))?;
-    // A large tree takes its time, and nothing waits for the end of it.
+    // A large tree takes long to search, and nothing waits for the result.
     let tree = options.dir.clone();
-    // Without a thread for it they stay until the next start.
+    // If the thread can't be started, the files stay until the next start.
     let _ = std::thread::Builder::new().spawn(move || stale::remove(&tree));
     let (sender, results) = channel();
     let limits = Limits {
@@ -88,7 +88,7 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
         server.turn()?;
     }
     server.end();
-    // Peers that are still connected are notified; their answers are not needed any more.
+    // Peers that are still connected are notified; their answers are not needed.
     let _ = server.context.shutdown(Duration::from_millis(500));
     Ok(())
 }
@@ -99,37 +99,37 @@ struct Server {
     directory: Arc<Directory>,
     limits: Limits,
     taken: Arc<Taken>,
-    /// Of refusals, in the log; and of files that begin to arrive, or are dropped.
+    /// Log lines for refusals, and for files whose copy begins or is dropped.
     refusals: Lines,
     arrivals: Lines,
-    /// What is arriving, by client. A client copies one file at a time.
+    /// Files being received, by client. A client copies one file at a time.
     copies: HashMap<ChannelId, Copy>,
-    /// Clients for whose files room is being made, with the ticket of the latest request.
+    /// Clients whose files are being created, with the ticket of the latest request.
     opening: HashMap<ChannelId, u64>,
     tickets: u64,
     sender: Sender<Finished>,
     results: Receiver<Finished>,
 }
 
-/// What another thread has done.
+/// Result of work on another thread.
 enum Finished {
-    /// It has made room for a file, or not.
+    /// The file was created, or not.
     Opened(Box<Request>, Result<Opened, String>),
-    /// It has hashed a file, and sent the hash.
+    /// The file was hashed, and the hash was sent.
     Hashed(Copy),
 }
 
-/// A file that is arriving.
+/// A file that is being received.
 struct Copy {
     peer: Peer,
-    /// The client's Jetty for our messages.
+    /// The client's Jetty for the server's messages.
     reply_to: u32,
     incoming: Incoming,
-    /// The file's pages, as long as the client may write them.
+    /// The file's pages, as long as the client may write to them.
     segment: Option<Segment>,
-    /// The client has been told the hash.
+    /// Whether the hash was sent to the client.
     hashed: bool,
-    /// Given back when the file is stored or gone.
+    /// Released when the file is stored or removed.
     place: Place,
 }
 
@@ -151,8 +151,8 @@ impl Server {
         Ok(())
     }
 
-    /// Removes the files that are arriving. A disk that takes its time for some is not waited for:
-    /// they are removed at the next start.
+    /// Removes the files that are being received. Files for which the disk takes too long are not
+    /// waited for; they are removed at the next start.
     fn end(&mut self) {
         self.copies.clear();
         let until = Instant::now() + LAST_WAIT;
@@ -223,8 +223,7 @@ impl Server {
         let _ = self.mailbox.send(peer, reply_to, &Message::Refusal(reason).encode());
     }
 
-    /// Drops what a client is sending, or is about to send, with a line in the log if `why` is
-    /// given.
+    /// Drops a client's file, or its request for one, with a line in the log if `why` is given.
     fn forget(&mut self, channel: ChannelId, why: Option<&str>) {
         self.opening.remove(&channel);
         if let Some(copy) = self.copies.remove(&channel) {
@@ -234,14 +233,14 @@ impl Server {
         }
     }
 
-    /// Makes room for a file, meanwhile serving others.
+    /// Creates a file on another thread, while the server continues.
     fn open(&mut self, request: Request) -> Result<(), String> {
         let (context, directory) = (self.context.clone(), Arc::clone(&self.directory));
         let (sender, keep_free) = (self.sender.clone(), self.limits.keep_free);
         let (channel, ticket) = (request.peer.channel(), request.ticket);
         beside(move || {
             let opened = request.open(&context, &directory, keep_free);
-            // If the server has ended, the file goes with the message.
+            // If the server has ended, the file is dropped with the message.
             let _ = sender.send(Finished::Opened(Box::new(request), opened));
         })?;
         self.opening.insert(channel, ticket);
@@ -252,7 +251,7 @@ impl Server {
         match finished {
             Finished::Hashed(copy) => {
                 let channel = copy.peer.channel();
-                // The client may have asked for another meanwhile.
+                // The client may have requested another file meanwhile.
                 match self.copies.contains_key(&channel) || self.opening.contains_key(&channel) {
                     true => copy.discard(None),
                     false => drop(self.copies.insert(channel, copy)),
@@ -282,7 +281,7 @@ impl Server {
         }
     }
 
-    /// There is room: the client may write.
+    /// Handles a created file: the client may write.
     fn begin(&mut self, request: Request, opened: Opened) {
         let Request { peer, reply_to, place, .. } = request;
         let Opened { incoming, segment } = opened;
@@ -304,14 +303,14 @@ impl Server {
         }
     }
 
-    /// Hashes the file, meanwhile serving others.
+    /// Hashes the file on another thread, while the server continues.
     fn done(&mut self, channel: ChannelId) -> Result<(), String> {
         let mut copy = self.copies.remove(&channel).ok_or("no copy is going on")?;
         if copy.hashed {
             copy.discard(None);
             return Err("the file has been hashed already".into());
         }
-        // What is hashed from now on can't be written any more.
+        // The client can't write to the pages any more while they are hashed.
         copy.segment = None;
         let (mailbox, sender) = (Arc::clone(&self.mailbox), self.sender.clone());
         let work = move || {
@@ -321,7 +320,7 @@ impl Server {
             };
             copy.hashed = matches!(answer, Message::Hash(_));
             let (peer, reply_to) = (copy.peer.clone(), copy.reply_to);
-            // Handed back first: the client's answer must find it.
+            // The result comes first, because it must be there when the client answers.
             if sender.send(Finished::Hashed(copy)).is_ok() {
                 let _ = mailbox.send(&peer, reply_to, &answer.encode());
             }
@@ -329,7 +328,7 @@ impl Server {
         beside(work)
     }
 
-    /// Stores the file, meanwhile serving others.
+    /// Stores the file on another thread, while the server continues.
     fn commit(&mut self, channel: ChannelId) -> Result<(), String> {
         let copy = self.copies.remove(&channel).ok_or("no copy is going on")?;
         if !copy.hashed {
@@ -353,14 +352,15 @@ impl Server {
                     Message::Refusal(error)
                 }
             };
-            // It is stored, or not, whether the client is still there or not.
+            // Whether the file is stored does not depend on whether the client is still connected.
             let _ = mailbox.send(&peer, reply_to, &answer.encode());
         };
         beside(work)
     }
 }
 
-/// Runs something on a thread of its own. If there is none, it is dropped, and the copy with it.
+/// Runs `work` on a new thread. If no thread can be started, `work` is dropped, and the copy with
+/// it.
 fn beside(work: impl FnOnce() + Send + 'static) -> Result<(), String> {
     match std::thread::Builder::new().name("fairway-file".into()).spawn(work) {
         Ok(_) => Ok(()),
@@ -369,12 +369,11 @@ fn beside(work: impl FnOnce() + Send + 'static) -> Result<(), String> {
 }
 
 impl Copy {
-    /// Removes the file, which takes the time of the disk, on another thread. Its place is given
-    /// back after that, so that there are no more such threads than places. Then the line is
-    /// printed.
+    /// Removes the file on another thread, because that waits for the disk. The place is released
+    /// afterwards, so that there are no more such threads than places; then the line is printed.
     fn discard(self, line: Option<String>) {
         let Copy { incoming, segment, place, .. } = self;
-        // Without a thread for it they are dropped here.
+        // If no thread can be started, they are dropped here.
         let _ = beside(move || {
             drop((segment, incoming));
             drop(place);

@@ -1,8 +1,8 @@
 //! Temporary files that a killed server has left behind.
 //!
-//! A server holds a lock (`flock`) on each file that arrives, from before its first byte to its
-//! end. The kernel releases the lock when the process ends, however it ends. So if a file has the
-//! name of a temporary one and its lock can be taken, the server that made it has ended.
+//! A server holds a lock (`flock`) on each file that it receives, from before its first byte to its
+//! end. The kernel releases the lock when the process ends, for any reason. So if a file has the
+//! name of a temporary one and its lock can be taken, the server that created it has ended.
 
 use std::fs::{self, File};
 use std::io;
@@ -23,16 +23,16 @@ pub(super) fn name(number: u64) -> io::Result<String> {
     Ok(format!(".fairway-{}-{number}-{random:016x}.part", std::process::id()))
 }
 
-/// Takes the lock of a file that was just made. False if another server took the file for a stale
-/// one in the moment before, and has removed it.
+/// Takes the lock of a file that was just created. False if another server considered the file
+/// stale in the moment before, and has removed it.
 pub(super) fn claim(file: &File) -> io::Result<bool> {
-    // A file system without locks has no stale files removed either.
+    // On a file system without locks, no stale files are removed either.
     let _ = lock(file, libc::LOCK_EX);
     Ok(file.metadata()?.nlink() > 0)
 }
 
-/// Removes the temporary files in `directory` and below that no server holds, and says so. What
-/// can't be read or removed is left alone. Links are not followed.
+/// Removes the temporary files in `directory` and below that no server holds, and prints a line for
+/// each. Files that can't be read or removed are skipped. Links are not followed.
 pub(super) fn remove(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.flatten() {
@@ -53,7 +53,7 @@ pub(super) fn remove(directory: &Path) {
     }
 }
 
-/// Has a temporary file such a name? Those of earlier releases had no random part.
+/// Whether this is the name of a temporary file. The names of earlier releases had no random part.
 pub(super) fn is_temporary(name: &str) -> bool {
     let numbers = name.strip_prefix(".fairway-").and_then(|rest| rest.strip_suffix(".part"));
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -68,7 +68,7 @@ pub(super) fn is_temporary(name: &str) -> bool {
     number(process) && is_named
 }
 
-/// Has no process the file's lock?
+/// Whether no process holds the file's lock.
 fn is_free(path: &Path) -> bool {
     let mut options = File::options();
     let opened = options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);

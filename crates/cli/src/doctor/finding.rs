@@ -1,15 +1,15 @@
-//! What `fairway doctor` reports: a line for each thing it has looked at.
+//! The report of `fairway doctor`: one line for each property.
 
 use serde_json::{Value, json};
 
-/// What a reading means for programs over Fairway.
+/// Meaning of a reading for programs that use Fairway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
-    /// As good as it gets.
+    /// Nothing to improve.
     Ok,
-    /// Works, and costs time.
+    /// It works, but costs time.
     Slower,
-    /// Something optional is not there, and what needs it does not work.
+    /// Something optional is absent, and features that require it do not work.
     Missing,
     /// Fairway cannot work, or the named machine cannot be reached. Exit status 1.
     Broken,
@@ -26,21 +26,21 @@ impl Verdict {
     }
 }
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// The part of the report it belongs to.
+    /// Section of the report.
     pub(crate) section: &'static str,
-    /// What was looked at.
+    /// Name of the checked property.
     pub(crate) name: String,
     pub(crate) verdict: Verdict,
-    /// What was found, with figures.
+    /// Result with figures.
     pub(crate) found: String,
-    /// What to do about it: a sentence, or a command.
+    /// Remedy: a sentence, or a command.
     pub(crate) remedy: Option<String>,
 }
 
-/// A finding that asks for nothing.
+/// A finding without a remedy.
 pub(crate) fn fine(
     section: &'static str,
     name: impl Into<String>,
@@ -51,12 +51,12 @@ pub(crate) fn fine(
 }
 
 impl Finding {
-    /// The same with another verdict, and what to do about it.
+    /// The same finding with another verdict and a remedy.
     pub(crate) fn but(self, verdict: Verdict, remedy: impl Into<String>) -> Finding {
         Finding { verdict, remedy: Some(remedy.into()), ..self }
     }
 
-    /// The finding as an object.
+    /// The finding as a JSON object.
     pub(crate) fn json(&self) -> Value {
         json!({
             "section": self.section,
@@ -68,7 +68,7 @@ impl Finding {
     }
 }
 
-/// The report for people.
+/// The report as text.
 pub(crate) fn text(findings: &[Finding]) -> String {
     let mut text = String::new();
     let mut section = "";
@@ -86,7 +86,7 @@ pub(crate) fn text(findings: &[Finding]) -> String {
     text + "\n" + &summary(findings) + "\n"
 }
 
-/// What is broken, by name, and how much else there is.
+/// The names of broken properties, and the numbers of the other verdicts.
 pub(crate) fn summary(findings: &[Finding]) -> String {
     let of = |verdict| findings.iter().filter(move |finding| finding.verdict == verdict);
     let broken: Vec<&str> = of(Verdict::Broken).map(|finding| finding.name.as_str()).collect();

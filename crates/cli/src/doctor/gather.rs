@@ -1,4 +1,5 @@
-//! Reads this machine: sockets are tried, not asked about; the rest is in `/proc` and `/sys`.
+//! Reads this machine. Sockets are tested by opening them; the rest is read from `/proc` and
+//! `/sys`.
 
 use std::net::{Ipv4Addr, UdpSocket};
 
@@ -10,7 +11,7 @@ mod programs;
 mod sockets;
 mod system;
 
-/// Everything there is to read of this machine, beside what a named peer showed.
+/// All readings of this machine, in addition to those of a named peer.
 pub(super) fn gather(peer: Option<PeerReading>) -> Readings {
     Readings {
         kernel: system::line("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".into()),
@@ -29,7 +30,7 @@ pub(super) fn gather(peer: Option<PeerReading>) -> Readings {
     }
 }
 
-/// A socket to ask the kernel by; it is bound to the loopback interface.
+/// A socket for queries to the kernel, bound to the loopback interface.
 fn plain_socket() -> std::io::Result<UdpSocket> {
     UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
 }

@@ -1,4 +1,4 @@
-//! From readings to findings. Nothing is read here, so that every verdict can be tested.
+//! Derives findings from readings. Nothing is read here, so that every verdict can be tested.
 
 use super::finding::{Finding, Verdict, fine};
 use fairway_port::NicFeature;
@@ -9,28 +9,29 @@ use super::readings::{
 };
 use crate::quantity;
 
-/// Payload of a packet, in bytes, if the path has room for it.
+/// Largest payload of a packet in bytes, if the path's MTU permits.
 const PAYLOAD_BYTES: usize = 4096;
-/// Headers of IP, UDP and Fairway in front of the payload, at most.
+/// Largest total of the IP, UDP and Fairway headers in front of the payload, in bytes.
 const HEADER_BYTES: usize = 140;
-/// The interface MTU from which packets have their whole payload.
+/// Interface MTU from which packets have the largest payload.
 const MTU_WANTED: usize = PAYLOAD_BYTES + HEADER_BYTES;
-/// The shortest MTU that IPv6 allows. Set-up needs no more.
+/// The smallest MTU that IPv6 allows, which suffices for connection set-up.
 const MTU_MIN: usize = 1280;
-/// A clock that takes longer to read, in nanoseconds, is a system call or slow hardware.
+/// Time of a clock reading in nanoseconds above which the clock is a system call or slow hardware.
 const CLOCK_NS: u64 = 100;
-/// Programs over verbs lock what they register; limits below this make them fail.
+/// Smallest sufficient limit of locked memory, because programs that use verbs lock what they
+/// register.
 const LOCKED_BYTES: u64 = 64 << 20;
-/// A context has some tens of descriptors; servers have more.
+/// Sufficient number of open files: a context has some tens of descriptors, servers more.
 const OPEN_FILES: u64 = 256;
-/// What MPI libraries and others take of `/dev/shm`, in bytes.
+/// Bytes of `/dev/shm` that MPI libraries and others use.
 const SHM_BYTES: u64 = 64 << 20;
 /// Numbers of capabilities (`linux/capability.h`).
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_NET_RAW: u32 = 13;
 const CAP_SYS_ADMIN: u32 = 21;
 
-/// Judges everything that was read, section by section.
+/// Judges all readings, section by section.
 pub(crate) fn judge(readings: &Readings) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(peer(readings.peer.as_ref()));
@@ -121,7 +122,7 @@ fn offloads(udp: &Udp) -> Vec<Finding> {
 
 fn buffers(buffers: &Buffers) -> Vec<Finding> {
     let one = |name: &str, granted: usize, max: Option<u64>, setting: &str| {
-        // The kernel reports twice what it grants.
+        // The kernel reports twice the granted size.
         let usable = granted / 2;
         let max = max.map_or("unknown".to_owned(), quantity::show_size);
         let found = format!(
@@ -144,7 +145,7 @@ fn buffers(buffers: &Buffers) -> Vec<Finding> {
     ]
 }
 
-/// What the NIC of an interface does in hardware. The loopback interface has no NIC.
+/// Offloads of an interface's NIC. The loopback interface has no NIC.
 fn nic_offloads(interface: &Interface) -> Option<Finding> {
     let Interface { name, is_up, is_loopback, offloads, .. } = interface;
     if !is_up || *is_loopback || offloads.is_empty() {
@@ -167,7 +168,7 @@ fn nic_offloads(interface: &Interface) -> Option<Finding> {
     Some(finding.but(Verdict::Slower, format!("sudo ethtool -K {name}{switch}")))
 }
 
-/// An interface that is up. The loopback interface carries everything.
+/// Finding for an interface that is up. The loopback interface carries packets of any length.
 fn interface(interface: &Interface) -> Option<Finding> {
     let Interface { name, mtu, is_up, is_loopback, .. } = interface;
     if !is_up {
@@ -181,7 +182,7 @@ fn interface(interface: &Interface) -> Option<Finding> {
     Some(by_mtu(finding, *mtu, format!("sudo ip link set {name} mtu {MTU_WANTED}")))
 }
 
-/// Payload of the packets that fit an MTU, in bytes.
+/// Largest payload of packets that fit an MTU, in bytes.
 fn payload(mtu: usize) -> usize {
     (mtu.saturating_sub(HEADER_BYTES) & !7).min(PAYLOAD_BYTES)
 }
@@ -307,7 +308,7 @@ fn permissions(permissions: &Permissions) -> Vec<Finding> {
     vec![open_files, calls, network, emulation(permissions)]
 }
 
-/// What `fairway emulate --topology` needs, and captures.
+/// Requirements of `fairway emulate --topology` and of captures.
 fn emulation(permissions: &Permissions) -> Finding {
     let mut lacking = Vec::new();
     for (capability, name) in [
@@ -333,7 +334,7 @@ fn emulation(permissions: &Permissions) -> Finding {
     }
 }
 
-/// What programs under `fairway run` need.
+/// Requirements of programs under `fairway run`.
 fn rdma_programs(verbs: &Verbs, port: RocePort, permissions: &Permissions) -> Vec<Finding> {
     const SECTION: &str = "rdma programs";
     let library = match &verbs.folder {

@@ -1,4 +1,4 @@
-//! What `fairway doctor` has read of this machine, as plain values that a test can make up.
+//! The readings of `fairway doctor`, as plain values that a test can construct.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fairway_port::NicFeature;
 
-/// Everything that was read. What could not be read says why, as the system reported it.
+/// All readings. A reading that failed holds the system's error.
 #[derive(Clone, Debug)]
 pub(crate) struct Readings {
     /// Release of the kernel, such as `6.1.0-18-amd64`.
@@ -24,22 +24,23 @@ pub(crate) struct Readings {
     pub(crate) tcp: Tcp,
     pub(crate) verbs: Verbs,
     pub(crate) roce_port: RocePort,
-    /// The other machine, if one was named.
+    /// Readings of the other machine, if one was named.
     pub(crate) peer: Option<PeerReading>,
 }
 
-/// What a pair of UDP sockets on the loopback interface did.
+/// Results of a pair of UDP sockets on the loopback interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Udp {
-    /// Packets that were given to the kernel in one call.
+    /// Number of packets passed to the kernel in one call.
     pub(crate) sent: usize,
-    /// The kernel cut that one call into packets (`UDP_SEGMENT`), and all of them arrived intact.
+    /// Whether the kernel segmented that call's data into packets (`UDP_SEGMENT`), and all of them
+    /// arrived intact.
     pub(crate) segmentation: bool,
-    /// Most packets that one receiving call returned (`UDP_GRO`); 1 without the offload.
+    /// Largest number of packets that one receive call returned (`UDP_GRO`); 1 without the offload.
     pub(crate) received_at_once: usize,
-    /// Most packets that one sending call may carry.
+    /// Largest number of packets that one send call may carry.
     pub(crate) segments_max: usize,
-    /// The kernel refuses packets that are too long instead of cutting them into fragments.
+    /// Whether the kernel refuses packets that are too long instead of fragmenting them.
     pub(crate) unfragmented: bool,
     pub(crate) buffers: Buffers,
 }
@@ -47,11 +48,12 @@ pub(crate) struct Udp {
 /// Socket buffers, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Buffers {
-    /// What Fairway asks for, for each direction.
+    /// Size that Fairway requests for each direction.
     pub(crate) asked: usize,
-    /// What the kernel reports; it doubles what it grants, for its own records.
+    /// Size of the send buffer that the kernel reports: twice the granted size, for its own
+    /// records.
     pub(crate) send: usize,
-    /// As `send`, for packets that arrive.
+    /// Size of the receive buffer that the kernel reports, likewise doubled.
     pub(crate) receive: usize,
     /// `net.core.rmem_max`.
     pub(crate) receive_max: Option<u64>,
@@ -66,11 +68,11 @@ pub(crate) struct Interface {
     pub(crate) mtu: usize,
     pub(crate) is_up: bool,
     pub(crate) is_loopback: bool,
-    /// The offloads that Fairway gains from, as far as the kernel reports them.
+    /// The offloads that help Fairway, as far as the kernel reports them.
     pub(crate) offloads: Vec<NicFeature>,
 }
 
-/// A route of IPv4 that has an MTU of its own.
+/// An IPv4 route that sets an MTU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     /// Destination, as `10.0.0.0/8` or `default`.
@@ -79,59 +81,60 @@ pub(crate) struct Route {
     pub(crate) mtu: usize,
 }
 
-/// The clock that every packet is timed by.
+/// The clock by which every packet is timed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Clock {
     /// The kernel's clock source, such as `tsc`.
     pub(crate) source: Option<String>,
-    /// The sources that the kernel offers.
+    /// The clock sources that the kernel offers.
     pub(crate) offered: Vec<String>,
-    /// What reading it costs, in nanoseconds.
+    /// Time of one reading in nanoseconds.
     pub(crate) read_ns: u64,
 }
 
-/// What of the machine's processors this process may use.
+/// Processors that this process may use.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Processors {
-    /// Cores that are switched on.
+    /// Number of cores that are online.
     pub(crate) online: usize,
-    /// Cores that this process may run on.
+    /// Number of cores on which this process may run.
     pub(crate) allowed: usize,
     /// CPU time that the control group may use, in cores; `None` without a quota.
     pub(crate) quota: Option<f64>,
-    /// How the first core chooses its frequency, such as `powersave`.
+    /// Frequency governor of the first core, such as `powersave`.
     pub(crate) governor: Option<String>,
 }
 
-/// What this process may do.
+/// Limits and permissions of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Permissions {
-    /// Bytes that may be locked in memory; `None`: no limit.
+    /// Largest number of bytes locked in memory; `None`: no limit.
     pub(crate) locked_bytes: Option<u64>,
-    /// Files and sockets that may be open; `None`: no limit.
+    /// Largest number of open files and sockets; `None`: no limit.
     pub(crate) open_files: Option<u64>,
-    /// Bytes that are free in `/dev/shm`, if this process can write there.
+    /// Free bytes in `/dev/shm`, if this process can write there.
     pub(crate) shm_free: Result<u64, String>,
-    /// Bits of the effective capabilities.
+    /// Bit mask of the effective capabilities.
     pub(crate) capabilities: u64,
     /// Whether `/dev/net/tun` can be opened.
     pub(crate) tun: Result<(), String>,
     /// `Seccomp` of `/proc/self/status`: 0 off, 1 strict, 2 filtered.
     pub(crate) seccomp: Option<u32>,
-    /// System calls that Fairway uses and that failed when they were tried, and how.
+    /// System calls that Fairway uses and that failed in the test, with their errors.
     pub(crate) refused_calls: Vec<(&'static str, String)>,
     /// Whether this process is in the network namespace of process 1; `None` if that is hidden.
     pub(crate) initial_network: Option<bool>,
 }
 
 impl Permissions {
-    /// May this process open raw sockets, as `fairway emulate --topology` and captures do?
+    /// Whether this process has a capability, such as the one for raw sockets, which `fairway
+    /// emulate --topology` and captures open.
     pub(crate) fn has(&self, capability: u32) -> bool {
         self.capabilities >> capability & 1 == 1
     }
 }
 
-/// How TCP connections of this host are controlled, beside which Fairway is measured.
+/// Congestion control of TCP connections on this host, with which Fairway is compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tcp {
     pub(crate) congestion_control: Option<String>,
@@ -141,50 +144,50 @@ pub(crate) struct Tcp {
 /// The verbs library of `fairway run`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Verbs {
-    /// Its folder, or why there is none.
+    /// Folder of the library, or why there is none.
     pub(crate) folder: Result<PathBuf, String>,
-    /// Whether a program that was started as `fairway run` starts it had the library loaded; `None`
-    /// without a library.
+    /// Whether a program had the library loaded when it was started as `fairway run` does it;
+    /// `None` without a library.
     pub(crate) loaded: Option<Result<(), String>>,
 }
 
-/// UDP port 4791, on which RDMA programs speak RoCE.
+/// State of UDP port 4791, which RDMA programs use for RoCE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RocePort {
     Free,
-    /// Programs of this user under `fairway run` have it, and share it with further ones.
+    /// Programs of this user under `fairway run` have the port, and share it with further ones.
     Shared,
-    /// A program that does not share it, or the kernel, has it.
+    /// A program that does not share the port, or the kernel, has it.
     Taken,
 }
 
 /// A machine that was named on the command line.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerReading {
-    /// As it was named.
+    /// The host as given on the command line.
     pub(crate) host: String,
-    /// What the connection showed, or why there is none.
+    /// Measurements of the connection, or why there is none.
     pub(crate) result: Result<Connection, String>,
 }
 
-/// What a connection to another machine showed.
+/// Measurements of a connection to another machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {
     pub(crate) address: SocketAddr,
     /// The command that serves there.
     pub(crate) server: &'static str,
-    /// From the call to the connection.
+    /// Time from the call until the connection was established.
     pub(crate) set_up: Duration,
-    /// Payload of a packet, in bytes, as agreed.
+    /// Negotiated payload of a packet, in bytes.
     pub(crate) mtu: u32,
-    /// The MTU of the route to it, in bytes.
+    /// MTU of the route to the machine, in bytes.
     pub(crate) route_mtu: Option<usize>,
-    /// Packets of that payload arrive on further paths: yes, no, or not known.
+    /// Whether packets with that payload arrive on further paths; `None` if unknown.
     pub(crate) long_packets: Option<bool>,
     pub(crate) paths: u32,
     pub(crate) answered: u32,
-    /// UDP ports of the peer on no path of which a packet was acknowledged.
+    /// UDP ports of the peer that no acknowledged packet was sent to.
     pub(crate) silent_ports: Vec<u16>,
-    /// Times from posting a message of 8 bytes to its acknowledgement, shortest first.
+    /// Times from posting a message of 8 bytes to its acknowledgement, in ascending order.
     pub(crate) round_trips: Vec<Duration>,
 }

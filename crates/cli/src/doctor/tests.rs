@@ -1,4 +1,4 @@
-//! Verdicts on made-up machines.
+//! Verdicts on fictitious machines.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::finding::{Finding, Verdict, summary, text};
 use super::judge::judge;
 use super::readings::*;
 
-/// A machine on which everything is as good as it gets.
+/// A machine without any problem.
 fn good() -> Readings {
     Readings {
         kernel: "6.9.0".into(),
@@ -73,14 +73,15 @@ fn with_peer(connection: Connection) -> Readings {
     Readings { peer: Some(PeerReading { host, result: Ok(connection) }), ..good() }
 }
 
-/// The findings that are not `ok`, beside that AF_XDP is not built.
+/// The findings that are not `ok`, except that AF_XDP is not built.
 fn complaints(readings: &Readings) -> Vec<Finding> {
     let is_ordinary =
         |finding: &Finding| finding.verdict == Verdict::Ok || finding.name == "af_xdp";
     judge(readings).into_iter().filter(|finding| !is_ordinary(finding)).collect()
 }
 
-/// The one complaint about a machine, its verdict, and words of its remedy.
+/// Asserts that there is exactly one complaint about a machine, with this verdict and these words
+/// in its remedy.
 fn expect_one(readings: &Readings, name: &str, verdict: Verdict, remedy: &str) {
     let found = complaints(readings);
     let [finding] = found.as_slice() else { panic!("not one complaint: {found:#?}") };

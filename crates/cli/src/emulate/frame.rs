@@ -1,24 +1,26 @@
-//! What a switch looks at in an IP packet, and the mark that it leaves.
+//! The fields of an IP packet that a switch reads, and its ECN mark.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Preamble, Ethernet header, check and gap: what a packet takes of a wire besides itself.
+/// Preamble, Ethernet header, check sequence and gap: bytes that a packet takes on a wire in
+/// addition to its own.
 pub(super) const ETHERNET_BYTES: u32 = 38;
 
-/// What was read of a packet.
+/// Fields of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) destination: IpAddr,
-    /// Of addresses, protocol and ports: the same for packets of one flow. Fragments have no ports.
+    /// Hash of addresses, protocol and ports, the same for all packets of a flow. Fragments have no
+    /// ports.
     pub(super) entropy: u32,
-    /// Its class is that of network control (DSCP 48 and above).
+    /// Whether the packet's class is network control (DSCP 48 and above).
     pub(super) urgent: bool,
 }
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// Reads an IP packet; `None` if it is none.
+/// Reads an IP packet; `None` if it is not one.
 pub(super) fn read(packet: &[u8]) -> Option<Header> {
     match packet.first()? >> 4 {
         4 => read4(packet),
@@ -54,7 +56,7 @@ fn read6(packet: &[u8]) -> Option<Header> {
     })
 }
 
-/// FNV-1a over addresses, protocol, and ports where there are some.
+/// FNV-1a over addresses, protocol, and ports if there are any.
 fn entropy(addresses: &[u8], protocol: u8, rest: &[u8]) -> u32 {
     let ports = match protocol {
         TCP | UDP => rest.get(..4).unwrap_or(&[]),
@@ -64,8 +66,8 @@ fn entropy(addresses: &[u8], protocol: u8, rest: &[u8]) -> u32 {
     bytes.fold(0x811C_9DC5, |hash: u32, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-/// Tells the receiver that there was congestion, if the sender has said that it understands that
-/// (RFC 3168). True if so.
+/// Marks a packet with "congestion experienced" if its sender has declared support for ECN (RFC
+/// 3168). True if it is marked.
 pub(super) fn mark(packet: &mut [u8]) -> bool {
     match packet {
         [first, class, ..] if *first >> 4 == 4 && *class & 3 != 0 => *class |= 3,
@@ -84,7 +86,7 @@ pub(super) fn mark(packet: &mut [u8]) -> bool {
     true
 }
 
-/// The checksum of an IPv4 header whose own field is zero (RFC 791).
+/// Checksum of an IPv4 header whose checksum field is zero (RFC 791).
 fn checksum(header: &[u8]) -> u16 {
     let words =
         header.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
@@ -97,7 +99,7 @@ fn checksum(header: &[u8]) -> u16 {
 mod tests {
     use super::{checksum, mark, read};
 
-    /// An IPv4 header with UDP ports behind it.
+    /// An IPv4 header, followed by UDP ports.
     fn packet(tos: u8, ports: [u8; 4]) -> Vec<u8> {
         let mut packet = vec![0x45, tos, 0, 28, 0, 1, 0x40, 0, 64, 17, 0, 0];
         packet.extend([10, 83, 0, 1, 10, 83, 0, 2]);
@@ -108,7 +110,7 @@ mod tests {
         packet
     }
 
-    /// Over a whole header with its checksum the sum is zero.
+    /// Whether the header's checksum is correct: the sum over a header that includes it is zero.
     fn is_sound(packet: &[u8]) -> bool {
         checksum(&packet[..20]) == 0
     }

@@ -1,4 +1,5 @@
-//! A whole network in real time: hosts are network namespaces, links and switches the simulator's.
+//! Emulates a whole network in real time: hosts are network namespaces, and links and switches are
+//! the simulator's.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,19 +17,20 @@ use crate::args::EmulateOptions;
 use crate::failure::Failure;
 use crate::process;
 
-/// Hosts that are made, at most: each is a namespace.
+/// Largest number of hosts, because each is a namespace.
 const HOSTS_MAX: u32 = 250;
-/// So many packets of one host before the next one's turn.
+/// Largest number of packets taken from one host before the next host.
 const BURST: usize = 32;
-/// A host whose wire has so much to send is not asked for more: it waits, or drops, itself.
+/// Backlog of a host's wire in bytes above which no packets are taken from the host, so that it
+/// queues or drops them itself.
 const BACKLOG_BYTES: u32 = 64 << 10;
-/// A signal, or the end of the command, is noticed after so long at the latest.
+/// Longest delay until a signal, or the end of the command, is noticed.
 const LOOK: Duration = Duration::from_millis(50);
 /// Packets arrive later than they should by at most this part of the shortest link's latency, and
-/// by at most this time: to sleep until each moment at which something happens would take a core.
+/// by at most this time, because waking for every event would occupy a core.
 const LATE_PART: u32 = 2;
 const LATE_MAX: Duration = Duration::from_micros(50);
-/// Of the hosts' interfaces: a packet of Fairway with 8 KiB of payload fits.
+/// MTU of the hosts' interfaces: a Fairway packet with 8 KiB of payload fits.
 const MTU: &str = "9000";
 
 /// Runs the command.
@@ -80,7 +82,8 @@ fn build(options: &EmulateOptions, file: &Path) -> Result<Emulation, Failure> {
     Emulation::new(scenario).map_err(|error| Failure::file(file.display(), error))
 }
 
-/// Namespaces, each with an interface whose other end is here. They are removed with this value.
+/// Network namespaces, each with an interface whose other end is in this process. They are removed
+/// on drop.
 struct Hosts {
     names: Vec<String>,
     tuns: Vec<Tun>,
@@ -94,7 +97,7 @@ fn address6(host: u32) -> Ipv6Addr {
     Ipv6Addr::from(u128::from(Ipv6Addr::new(0xFD83, 0, 0, 0, 0, 0, 0, 0)) + u128::from(host) + 1)
 }
 
-/// The host that has this address.
+/// The number of the host that has this address.
 fn host_of(address: IpAddr, hosts: u32) -> Option<u32> {
     let number = match address {
         IpAddr::V4(address) => u32::from(address).checked_sub(u32::from(address4(0))),
@@ -146,7 +149,7 @@ impl Drop for Hosts {
     fn drop(&mut self) {
         self.tuns.clear();
         for name in &self.names {
-            // What is gone already need not be removed.
+            // A namespace that is already gone need not be removed.
             let _ = ip(&["netns", "delete", name]);
         }
     }
@@ -169,21 +172,23 @@ fn ip(arguments: &[&str]) -> Result<(), Failure> {
 
 struct Relay<'a> {
     tuns: &'a [Tun],
-    /// Packets to addresses that no host of this network has: multicast, other addresses.
+    /// Number of packets to addresses that no host of this network has: multicast, and unknown
+    /// ones.
     strays: u64,
-    /// Packets that a host had no room for.
+    /// Number of packets that a host had no room for.
     refused: u64,
 }
 
 impl Relay<'_> {
-    /// Carries packets until it is to stop; gives the end of the command, if there is one.
+    /// Carries packets until it is stopped; returns the command's exit status, if there is a
+    /// command.
     fn run(
         &mut self,
         network: &mut Emulation,
         duration: Option<Duration>,
         mut child: Option<&mut Child>,
     ) -> Result<Option<std::process::ExitStatus>, Failure> {
-        // The kernel's habit of waking up to 50 us late would be a long link here.
+        // The kernel's default timer slack of 50 us would be as long as a long link here.
         // SAFETY: a number is handed over, and concerns this thread only.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         let fds = self.tuns.iter().map(|tun| tun.as_fd().as_raw_fd());
@@ -224,7 +229,7 @@ impl Relay<'_> {
         }
     }
 
-    /// Takes what hosts have sent; false if no host has sent anything.
+    /// Reads packets from the hosts; false if no host has sent any.
     fn take_in(
         &mut self,
         network: &mut Emulation,
@@ -267,7 +272,7 @@ impl Relay<'_> {
         if marked {
             frame::mark(&mut packet);
         }
-        // An interface that was set down takes nothing: that is its host's business.
+        // An interface that its host has set down accepts no packets.
         let taken = self.tuns[host as usize].write(&packet).unwrap_or(false);
         self.refused += u64::from(!taken);
     }
@@ -277,7 +282,7 @@ fn picoseconds(span: Duration) -> u64 {
     span.as_nanos() as u64 * 1000
 }
 
-/// Sleeps until a packet can be read, or so long.
+/// Sleeps until a packet can be read, but at most for `wait`.
 fn sleep(polls: &mut [libc::pollfd], wait: Duration) -> Result<(), Failure> {
     let span = libc::timespec {
         tv_sec: wait.as_secs() as libc::time_t,

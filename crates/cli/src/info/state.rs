@@ -1,4 +1,4 @@
-//! `fairway info --state`: what all state takes, from the live types.
+//! `fairway info --state`: size of all state, from the live types.
 
 use fairway::Limits;
 use fairway_ub::StateSize;
@@ -7,15 +7,16 @@ use serde_json::{Value, json};
 use super::BUFFER_BYTES;
 use crate::args::InfoOptions;
 
-/// What OpenURMA's accounting gives the context of a RoCE RC queue pair (half of it is padding),
-/// without its queues: a model, nothing that was measured here.
+/// Size of the context of a RoCE RC queue pair in OpenURMA's accounting (half of it is padding),
+/// without its queues: a model, not a measurement.
 const QUEUE_PAIR_BYTES: u64 = 512;
-/// Sockets of a context by default.
+/// Default number of a context's sockets.
 const SOCKETS: u64 = 4;
-/// Payload bytes of a packet by default: the size of a place in the staging buffer.
+/// Default payload bytes of a packet, which is also the size of a slot in the staging buffer.
 const PACKET_BYTES: u64 = 4096;
 
-/// The lines of one object of each kind that an application makes, and what they are for.
+/// State records of each kind of object that an application creates: their purpose, and their JSON
+/// key.
 const MAILBOX: &[(&str, &str)] = &[
     ("mailbox", "mailbox_bytes"),
     ("buffer of a mailbox", "buffer_bytes"),
@@ -24,10 +25,10 @@ const MAILBOX: &[(&str, &str)] = &[
     ("puts of a Jetty to a remote mailbox", "sender_stream_bytes"),
 ];
 
-/// What was asked for, as JSON.
+/// The requested sizes as JSON.
 pub(super) fn state(options: &InfoOptions) -> Value {
     let (jetties, hosts) = (options.jetties, options.hosts);
-    // Pools that are too small for the question would make the answer too small.
+    // Pools that are smaller than the given numbers would make the result too small.
     let defaults = Limits::default();
     let limits = defaults
         .jetties(defaults.jetties.max(jetties as u32))
@@ -74,7 +75,7 @@ fn record(name: &str, bytes: u64, count: u64, pooled: bool) -> Value {
     json!({ "name": name, "bytes": bytes, "count": count, "total": bytes * count, "pooled": pooled })
 }
 
-/// What one more Jetty, TP channel, segment or mailbox takes.
+/// Size of one more Jetty, TP channel, segment or mailbox.
 fn each(limits: &Limits, lines: &[StateSize], paths: u64) -> Value {
     let owned = |jetties, hosts| -> u64 {
         let lines = limits.state(jetties, hosts, paths);
@@ -106,7 +107,7 @@ fn each(limits: &Limits, lines: &[StateSize], paths: u64) -> Value {
     each
 }
 
-/// The same for people.
+/// The sizes as text.
 pub(super) fn state_text(value: &Value) -> String {
     each_text(value) + &records_text(value) + &comparison_text(value)
 }

@@ -1,4 +1,4 @@
-//! The options of `fairway nic`, and the configuration they make.
+//! The options of `fairway nic`, and the configuration that they describe.
 
 use crate::failure::Failure;
 use crate::quantity::ValueError;
@@ -185,8 +185,8 @@ pub(crate) struct ModelOptions {
 }
 
 impl ModelOptions {
-    /// The verb, and the stack's own if none is given: a paging stack is accessed by loads and
-    /// stores only. The oracle is a closed form, and takes any.
+    /// The given verb, or the stack's default: a paging stack is accessed by loads and stores only.
+    /// The oracle is a closed form, and accepts any verb.
     fn verb(&self) -> Result<Verb, Failure> {
         let Some(verb) = self.verb else {
             return Ok(if self.stack.swaps() { Verb::Load } else { Verb::Read });
@@ -307,7 +307,7 @@ impl ModelOptions {
     }
 }
 
-/// What was asked, for a JSON object.
+/// The options of a run, for a JSON object.
 pub(super) fn asked(config: &Config) -> Map<String, Value> {
     let (reads, fenced) = match config.workload {
         WorkloadKind::Share { reads, fenced } => (Some(reads), Some(fenced)),
@@ -375,7 +375,7 @@ pub(super) fn asked(config: &Config) -> Map<String, Value> {
     }
 }
 
-/// The names of those that are true.
+/// The names whose flag is true.
 fn chosen(all: &[(&'static str, bool)]) -> Vec<&'static str> {
     all.iter().filter(|(_, chosen)| *chosen).map(|(name, _)| *name).collect()
 }
@@ -392,7 +392,7 @@ fn stack(text: &str) -> Result<Stack, ValueError> {
     named(text, &Stack::ALL.map(|stack| (stack.name(), stack)))
 }
 
-/// Bytes of an operation.
+/// Parses the bytes of an operation.
 fn payload(text: &str) -> Result<u32, ValueError> {
     let bytes = crate::quantity::size(text)?;
     u32::try_from(bytes).map_err(|_| ValueError::Bytes(text.to_owned()))

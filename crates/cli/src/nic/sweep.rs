@@ -1,8 +1,8 @@
-//! Many runs, from a small text file, on all cores.
+//! Many runs, described by a small text file, on all cores.
 //!
 //! Each line is a family of runs: options without their dashes, `name=value`, where a value may be
 //! a list, `payload=8,64,256`. All combinations are run, the last name varying fastest. Options
-//! that take no value stand alone (`oracle`); `#` begins a comment.
+//! without a value stand alone (`oracle`); `#` begins a comment.
 
 use super::{NicOptions, value};
 use crate::failure::Failure;
@@ -78,11 +78,11 @@ fn row(object: &Value) -> String {
 fn progress(runs: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:40} {pos} of {len} runs, {eta} left")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
-    // It goes to stderr, and only if that is a terminal.
+    // The bar is drawn on stderr, and only if that is a terminal.
     ProgressBar::new(runs).with_style(style)
 }
 
-/// All runs of a sweep file.
+/// Configurations of all runs of a sweep file.
 fn configs(text: &str) -> Result<Vec<Config>, Failure> {
     let mut list = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -94,7 +94,7 @@ fn configs(text: &str) -> Result<Vec<Config>, Failure> {
         let mut runs: Vec<Vec<String>> = vec![Vec::new()];
         for word in line.split_whitespace() {
             let (name, values) = match word.split_once('=') {
-                // A constant's value is part of the value.
+                // The value of `set` is itself a setting of a constant, and no list.
                 Some(("set", setting)) => ("set", vec![setting]),
                 Some((name, values)) => (name, values.split(',').collect()),
                 None => (word, Vec::new()),

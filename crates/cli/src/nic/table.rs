@@ -1,4 +1,4 @@
-//! Results as text.
+//! Results of `fairway nic` as text.
 
 use fairway_nicmodel::{Config, Report};
 use std::fmt::Write;
@@ -56,7 +56,7 @@ pub(super) fn summary(config: &Config, report: &Report) -> String {
     text
 }
 
-/// The round trip, phase by phase, and the servers.
+/// The round trip, phase by phase, and the load of the servers.
 pub(super) fn explain(config: &Config, report: &Report) -> String {
     let mut text = summary(config, report);
     let _ =

@@ -1,4 +1,4 @@
-//! Many operations in flight: how much gets through.
+//! Bandwidth: many operations in flight.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -12,35 +12,36 @@ use crate::args::PerfOptions;
 use crate::failure::Failure;
 use crate::paths::LOOK_EVERY;
 
-/// The part of the duration that is spent before measuring …
+/// Fraction of the duration that precedes the measurement (1 / 10).
 pub(super) const WARM_UP_PART: u32 = 10;
-/// … and the most that is.
+/// Longest time before the measurement.
 pub(super) const WARM_UP_MAX: Duration = Duration::from_millis(300);
-/// Between the target's checks lies at least so much more time than they take …
+/// Least time between two of the target's checks, as a multiple of their duration.
 const CHECK_SHARE: u32 = 50;
-/// … and at least this.
+/// Least time between two of the target's checks.
 const CHECK_PAUSE: Duration = Duration::from_millis(2);
-/// Nothing completed for so long: something is wrong.
+/// Time without a completion after which a run fails.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How a run is going.
+/// Progress of a run.
 pub(super) struct Flow {
-    /// Slots at rest, the longest rested first.
+    /// Idle slots, the longest idle first.
     free: VecDeque<u32>,
-    /// Prepared, but not yet posted.
+    /// Payloads that are prepared but not yet posted.
     ready: VecDeque<Payload>,
     pub(super) in_flight: u32,
     posted: u64,
     pub(super) done: u64,
-    /// By slot: when its operation was posted last, if latencies are measured.
+    /// Time of the last post of each slot, if latencies are measured.
     pub(super) posted_at: Vec<Instant>,
-    /// When the target's next check may be asked for; `None` while one is under way.
+    /// Time from which the target's next check may be requested; `None` while one is pending.
     check_at: Option<Instant>,
-    /// The slot kept at rest for the check under way.
+    /// The slot that stays idle for the pending check.
     checked: Option<u32>,
 }
 
-/// So often has to be asked in vain: a process that was stopped for a while has missed nothing.
+/// Number of polls without a completion before a run fails, so that a process that was stopped for
+/// a while does not fail.
 pub(super) const POLLS_MIN: u64 = 10_000;
 
 /// Runs the operations of a session.
@@ -99,14 +100,14 @@ pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Me
     Ok(Measured { iterations: flow.done - before, seconds, latency: None })
 }
 
-/// True if the target can be asked to compare slots meanwhile.
+/// Whether the target can be requested to compare slots during the run.
 fn checks(session: &Session<'_>) -> bool {
-    // A single slot has to keep moving.
+    // A single slot can't stay idle for a check.
     session.has_checks() && session.run.slots > 1
 }
 
 impl Flow {
-    /// A run that begins; `check_at` says when the target is first asked to check.
+    /// A new run; `check_at` is the time of the first request to check.
     pub(super) fn new(session: &Session<'_>, check_at: Option<Instant>) -> Flow {
         Flow {
             free: (0..session.run.slots).collect(),
@@ -120,13 +121,13 @@ impl Flow {
         }
     }
 
-    /// Keeps the times at which slots are posted.
+    /// Records the times at which slots are posted.
     pub(super) fn timed(mut self) -> Flow {
         self.posted_at = vec![Instant::now(); self.free.len()];
         self
     }
 
-    /// Posts whatever has room, in one go.
+    /// Posts as many operations as there is room for, in one batch.
     pub(super) fn post(&mut self, session: &mut Session<'_>, room: u64) -> Result<(), Failure> {
         let room = room.min(u64::from(session.run.depth - self.in_flight)) as usize;
         while self.ready.len() < room {
@@ -169,7 +170,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Lets the slot go that the target has compared.
+    /// Makes the slot available again once the target has compared it.
     fn poll_check(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
         if self.checked.is_none() {
             return Ok(());
@@ -181,7 +182,8 @@ impl Flow {
         Ok(())
     }
 
-    /// After the run: waits for the check under way, and takes back what was not posted.
+    /// Called after the run: waits for the pending check, and uncounts payloads that were not
+    /// posted.
     pub(super) fn settle(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
         let deadline = Instant::now() + TIMEOUT;
         while self.checked.is_some() {
@@ -197,7 +199,7 @@ impl Flow {
     }
 }
 
-/// Posts operations; how many were taken.
+/// Posts operations, and returns how many were accepted.
 fn post<'p>(
     session: &Session<'_>,
     payloads: impl Iterator<Item = &'p Payload>,

@@ -1,4 +1,4 @@
-//! Several flows at once, each with a Jetty of its own: the share and the latency of each.
+//! Several flows at once, one Jetty each: the share and the latency of each.
 
 use std::time::{Duration, Instant};
 
@@ -15,18 +15,19 @@ use crate::args::PerfOptions;
 use crate::failure::Failure;
 use crate::quantity::{self, ValueError, show_size};
 
-/// Operations in flight of each flow by default (SCR §6.2).
+/// Default number of operations in flight per flow (SCR §6.2).
 const DEPTH: u32 = 4;
-/// How often, how long, and with what, it is measured what the line carries.
+/// Parameters of the measurement of the line's capacity: number of runs, duration, bytes per
+/// message, and messages in flight.
 const CAPACITY_RUNS: u32 = 4;
 const CAPACITY_TIME: Duration = Duration::from_millis(100);
 const CAPACITY_BYTES: u64 = 1 << 20;
 const CAPACITY_DEPTH: u32 = 16;
-/// How often flows are measured at most, if the line turns out to carry more than was thought.
+/// Largest number of measurements, which are repeated if the line carries more than estimated.
 const ATTEMPTS: u32 = 3;
-/// Most flows of a measurement.
+/// Largest number of flows in a measurement.
 const FLOWS_MAX: usize = 1024;
-/// Times that are kept of each flow.
+/// Largest number of latencies kept for each flow.
 const TIMES_MAX: usize = 1 << 20;
 
 /// What there is to say about flows.
@@ -81,11 +82,11 @@ pub(crate) struct FlowOptions {
     pub(crate) loss_detector: Option<String>,
 }
 
-/// The sizes of messages, a flow each.
+/// Message sizes, one for each flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Flows(pub(crate) Vec<u64>);
 
-/// `256,4K,64K*3`.
+/// Parses a list such as `256,4K,64K*3`.
 fn sizes(text: &str) -> Result<Flows, ValueError> {
     let mut sizes = Vec::new();
     for item in text.split(',') {
@@ -101,7 +102,7 @@ fn sizes(text: &str) -> Result<Flows, ValueError> {
     Ok(Flows(sizes))
 }
 
-/// `3` or `3:10`.
+/// Parses a tenant such as `3` or `3:10`.
 fn tenant(text: &str) -> Result<(u16, u16), ValueError> {
     let (number, weight) = text.split_once(':').unwrap_or((text, "0"));
     match (number.parse(), weight.parse()) {
@@ -111,7 +112,7 @@ fn tenant(text: &str) -> Result<(u16, u16), ValueError> {
 }
 
 impl FlowOptions {
-    /// The policy, with what was asked for one by one in place of what `policy` says.
+    /// The policies in `policy`, replaced where an option names one.
     pub(crate) fn policy(&self, policy: Option<Policies>) -> Result<Option<Policies>, Failure> {
         let asked = [
             ("cc", &self.cc),
@@ -138,7 +139,7 @@ impl FlowOptions {
     }
 }
 
-/// Policies with another one of one kind.
+/// Replaces the policy of one kind.
 fn with(policies: &Policies, kind: &str, name: &str) -> Result<Policies, Failure> {
     let all = policies.to_string();
     let label = format!("{kind}=");
@@ -148,18 +149,18 @@ fn with(policies: &Policies, kind: &str, name: &str) -> Result<Policies, Failure
     items.join(",").parse().map_err(|error| Failure::usage(format!("{item}: {error}")))
 }
 
-/// One flow, on this side.
+/// This side of one flow.
 struct Lane<'a> {
     session: Session<'a>,
     flow: Flow,
     share: Share,
-    /// Times of what was measured, in nanoseconds.
+    /// Measured latencies in nanoseconds.
     times: Vec<u32>,
-    /// Done before the measurement began.
+    /// Operations completed before the measurement began.
     before: u64,
 }
 
-/// What one flow got.
+/// Results of one flow.
 struct Got {
     size: u64,
     share: Share,
@@ -168,21 +169,21 @@ struct Got {
     latency: Summary,
 }
 
-/// What all flows got.
+/// Results of all flows.
 pub(super) struct Report {
     operation: Operation,
     policy: String,
     seconds: f64,
     depth: u32,
     flows: Vec<Got>,
-    /// The scheduler was given the measured rate of the line.
+    /// Whether the scheduler was given the measured rate of the line.
     line_given: bool,
     capacity_gbps: f64,
     verified: u64,
     scheduler: Option<ProcessorStats>,
 }
 
-/// Measures flows of these sizes, from the server at `server`.
+/// Measures flows with these message sizes, with the server at `server`.
 pub(super) fn measure(
     options: &PerfOptions,
     operation: Operation,
@@ -213,7 +214,7 @@ fn measure_over(
     };
     for _ in 1..ATTEMPTS {
         let report = measure_at(options, operation, sizes, link, line_bits)?;
-        // A rate that the user has given is not corrected.
+        // A rate given by the user is not corrected.
         if options.flows.line.is_some() {
             return Ok(report);
         }
@@ -227,8 +228,8 @@ fn measure_over(
     Ok(report.on_line(line_bits))
 }
 
-/// What the line carries, in bits per second: the most that one flow got in several short runs. A
-/// single run may fall into a moment in which other programs have the cores.
+/// Capacity of the line in bits per second: the highest rate of one flow in several short runs,
+/// because during a single run other programs may occupy the cores.
 fn calibrate(
     options: &PerfOptions,
     operation: Operation,
@@ -247,13 +248,13 @@ fn calibrate(
     Ok((most * 1e9) as u64)
 }
 
-/// The rate with which to measure once more: if a scheduler was given `line` and has held the flows
-/// back, because the line carries much more.
+/// The line rate for another measurement, if a scheduler was given `line` and this limited the
+/// flows, because the line carries much more.
 fn corrected(line: u64, later: u64, line_given: bool) -> Option<u64> {
     (line_given && later > line + line / 4).then_some(later)
 }
 
-/// Measures flows on a line that carries so much.
+/// Measures flows on a line of the given rate.
 fn measure_at(
     options: &PerfOptions,
     operation: Operation,
@@ -292,7 +293,7 @@ fn measure_at(
     })
 }
 
-/// The scheduler with the rate of the line, unless it has one.
+/// The scheduler with the line's rate, unless its parameters set one.
 fn with_line(mut policy: PolicySpec, line_bits: u64) -> SchedulerSpec {
     let line = match &mut policy.scheduler {
         SchedulerSpec::Static(parameters) => Some(&mut parameters.line_bits),
@@ -305,7 +306,7 @@ fn with_line(mut policy: PolicySpec, line_bits: u64) -> SchedulerSpec {
     policy.scheduler
 }
 
-/// A flow that is ready to begin: its number, the size of its messages, and how many are in flight.
+/// Prepares a flow, from its number, the size of its messages, and the number in flight.
 fn lane<'a>(
     options: &PerfOptions,
     operation: Operation,
@@ -324,7 +325,7 @@ fn lane<'a>(
     Ok(Lane { session, flow, share: Share::default(), times: Vec::new(), before: 0 })
 }
 
-/// Runs all flows; how many seconds were measured.
+/// Runs all flows. Returns the measured time in seconds.
 fn drive(lanes: &mut [Lane<'_>], warm_up: Duration, time: Duration) -> Result<f64, Failure> {
     let start = Instant::now();
     let (mut last, mut idle) = (start, 0_u64);
@@ -342,7 +343,7 @@ fn drive(lanes: &mut [Lane<'_>], warm_up: Duration, time: Duration) -> Result<f6
             && now - from >= time
         {
             seconds = Some((now - from).as_secs_f64());
-            // What completes from now on is not counted.
+            // Later completions are not counted.
             lanes.iter_mut().for_each(|lane| lane.before = lane.flow.done - lane.before);
         }
         let mut busy = false;
@@ -395,7 +396,7 @@ impl Lane<'_> {
     }
 }
 
-/// Compares everything; what each flow got, and how many bytes were compared.
+/// Compares all data. Returns the results of the flows, and the number of bytes compared.
 fn finish(lanes: Vec<Lane<'_>>, seconds: f64) -> Result<(Vec<Got>, u64), Failure> {
     let mut flows = Vec::with_capacity(lanes.len());
     let mut verified = 0;
@@ -417,7 +418,7 @@ fn finish(lanes: Vec<Lane<'_>>, seconds: f64) -> Result<(Vec<Got>, u64), Failure
     Ok((flows, verified))
 }
 
-/// Jain's fairness index: 1 if all have the same, 1/n if one has all.
+/// Jain's fairness index: 1 if all shares are equal, 1/n if one flow has everything.
 fn jain(shares: impl Iterator<Item = f64> + Clone) -> f64 {
     let (sum, squares, count) =
         shares.fold((0.0, 0.0, 0.0), |(sum, squares, n), x| (sum + x, squares + x * x, n + 1.0));
@@ -429,12 +430,13 @@ impl Report {
         self.flows.iter().map(|flow| flow.gbps).sum()
     }
 
-    /// Of what the flows got, each divided by its weight.
+    /// Jain's index of the flows' rates, each divided by its weight.
     fn jain(&self) -> f64 {
         jain(self.flows.iter().map(|flow| flow.gbps / f64::from(flow.share.weight)))
     }
 
-    /// The same, of a line that carries at least `bits` per second, and what the flows got.
+    /// The same report for a line that carries at least `bits` per second, and at least the total
+    /// of the flows.
     fn on_line(self, bits: u64) -> Report {
         let capacity_gbps = self.capacity_gbps.max(bits as f64 / 1e9).max(self.total());
         Report { capacity_gbps, ..self }
@@ -485,7 +487,7 @@ impl Report {
         })
     }
 
-    /// For people.
+    /// The report as text.
     pub(super) fn text(&self) -> String {
         use std::fmt::Write;
         let mut text = format!(

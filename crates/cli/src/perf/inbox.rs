@@ -1,5 +1,5 @@
-//! Where messages arrive whose place the receiving side chooses: receives of a Jetty, or, for puts,
-//! the buffers of a mailbox.
+//! Buffers of messages whose location the receiver chooses: receives of a Jetty, or, for puts, the
+//! buffers of a mailbox.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -12,10 +12,10 @@ use fairway::{
 use super::message::{MAILBOX, Run};
 use crate::failure::Failure;
 
-/// A message that arrived.
+/// A received message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
-    /// The number of the buffer it is in.
+    /// Number of the buffer that holds the message.
     pub(super) buffer: u32,
     pub(super) bytes: u64,
     pub(super) immediate: u64,
@@ -24,7 +24,7 @@ pub(super) struct Arrival {
 }
 
 impl Arrival {
-    /// What the completion of a receive says.
+    /// Converts the completion of a receive.
     pub(super) fn of(completion: &Completion) -> Self {
         Arrival {
             buffer: completion.id.value() as u32,
@@ -35,11 +35,11 @@ impl Arrival {
     }
 }
 
-/// A mailbox every buffer of which takes one put.
+/// A mailbox each of whose buffers takes one put.
 pub(super) struct PutBox {
     context: Context,
     mailbox: Mailbox,
-    /// What a measurement of latency watches, one per buffer; without, epochs are asked for.
+    /// Records that a latency measurement polls, one per buffer; if empty, the mailbox is polled.
     records: Vec<Arc<EpochRecord>>,
     /// Buffers with a record, in the order in which they are filled.
     posted: RefCell<VecDeque<u32>>,
@@ -47,7 +47,7 @@ pub(super) struct PutBox {
 }
 
 impl PutBox {
-    /// For a session, with up to `buffers` buffers.
+    /// Creates the mailbox of a session, with up to `buffers` buffers.
     pub(super) fn new(context: &Context, run: &Run, buffers: u32) -> Result<Self, Failure> {
         let mailbox = context.create_mailbox(
             &MailboxOptions::default()
@@ -65,7 +65,7 @@ impl PutBox {
         })
     }
 
-    /// Gives the mailbox a buffer.
+    /// Posts a buffer to the mailbox.
     pub(super) fn offer(&self, local: LocalSlice<'_>, buffer: u32) -> Result<(), Failure> {
         let Some(record) = self.records.get(buffer as usize) else {
             return Ok(self.mailbox.post(local, u64::from(buffer))?);
@@ -75,7 +75,7 @@ impl PutBox {
         Ok(())
     }
 
-    /// Appends what has arrived. Runs a turn.
+    /// Appends the puts that have arrived. Polls the NIC.
     pub(super) fn poll(&mut self, out: &mut Vec<Arrival>) {
         if self.records.is_empty() {
             self.mailbox.poll(&mut self.epochs);

@@ -1,4 +1,4 @@
-//! The side that drives: connects, runs one session per row, and reports.
+//! The initiator: connects, runs one session per row, and reports.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ use crate::paths::{DeadPaths, Watch};
 use crate::printable::printable_reason;
 use crate::trace::Tracer;
 
-/// Operations in flight by default …
+/// Default number of operations in flight.
 const DEPTH: u64 = 128;
-/// … and how many bytes they may be together.
+/// Limit of the bytes of all operations in flight by default.
 const IN_FLIGHT_BYTES: u64 = 64 << 20;
-/// Slots of a measurement of latency.
+/// Number of slots in a latency measurement.
 const LATENCY_SLOTS: u32 = 8;
-/// How long a server may take to make, or compare, the memory of a session.
+/// Longest time that a server may take to allocate, or compare, the memory of a session.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A connection to a server.
@@ -36,35 +36,36 @@ pub(super) struct Link {
     tracer: Option<Tracer>,
 }
 
-/// One row of a measurement, on this side.
+/// The initiator's side of one row of a measurement.
 pub(super) struct Session<'a> {
     pub(super) link: &'a Link,
     pub(super) run: Run,
-    /// Asked of every operation.
+    /// Order requested for every operation.
     pub(super) order: Order,
     pub(super) slots: Slots,
     pub(super) jetty: Jetty,
-    /// The target's memory and Jetty.
+    /// Key of the target's memory, and number of its Jetty.
     pub(super) key: SegmentKey,
     pub(super) target: u32,
-    /// How often each slot was used.
+    /// Number of uses of each slot.
     pub(super) uses: Vec<u32>,
-    /// What was compared on this side, and told by the other during the run.
+    /// Results of comparisons on this side, and of the target's during the run.
     pub(super) tally: Tally,
-    /// Reads compared so far.
+    /// Number of READs compared so far.
     reads: u64,
-    /// For when nothing completes.
+    /// Used to diagnose a run in which nothing completes.
     watch: Watch,
 }
 
-/// What a session measured.
+/// Results of a session.
 pub(super) struct Measured {
     pub(super) iterations: u64,
     pub(super) seconds: f64,
     pub(super) latency: Option<super::report::Summary>,
 }
 
-/// Measures every row that `options` ask for, from the server at `server`, and hands each to `out`.
+/// Measures every row that `options` request, with the server at `server`, and passes each to
+/// `out`.
 pub(super) fn measure(
     options: &PerfOptions,
     operation: Operation,
@@ -92,16 +93,16 @@ impl Link {
         Ok(Link { context, peer, mailbox, tracer })
     }
 
-    /// Ends the trace, and says farewell.
+    /// Finishes the trace, and closes the connection.
     pub(super) fn close(self) -> Result<(), Failure> {
         let traced = self.tracer.map_or(Ok(()), Tracer::finish);
-        // The server is told that we go; whether it hears does not matter to what was measured.
+        // The farewell notifies the server; whether it arrives does not affect the results.
         let _ = self.context.shutdown(Duration::from_secs(1));
         traced
     }
 }
 
-/// The sizes of all rows.
+/// The smallest and largest size of the rows.
 fn sizes(options: &PerfOptions, operation: Operation) -> Result<Vec<u64>, Failure> {
     let order = options.order.of(operation, options.ping_pong)?;
     let usual = operation.usual_size(options.latency || order.is_unreliable());
@@ -161,7 +162,7 @@ fn row(
     judge(&session, messages, lost).map(|()| row)
 }
 
-/// How many of the operations have not arrived; none if they are reliable.
+/// Number of operations that have not arrived; 0 if they are reliable.
 fn lost(session: &Session<'_>, messages: u64, theirs: &Packets) -> u64 {
     if !session.run.order.is_unreliable() {
         return 0;
@@ -172,8 +173,8 @@ fn lost(session: &Session<'_>, messages: u64, theirs: &Packets) -> u64 {
 }
 
 impl Measured {
-    /// With as many operations as have arrived, if `lost` of `posted` have not: those measured are
-    /// nearly all that were posted.
+    /// Scales the number of operations to those that have arrived, if `lost` of `posted` have not.
+    /// The measured ones are nearly all that were posted.
     fn arrived(self, lost: u64, posted: u64) -> Self {
         let share = (posted - lost) as f64 / posted.max(1) as f64;
         if lost == 0 {
@@ -183,7 +184,7 @@ impl Measured {
     }
 }
 
-/// What the target is told, from what the user asked for.
+/// The session request for the target, from the user's options.
 pub(super) fn plan(
     options: &PerfOptions,
     operation: Operation,
@@ -230,7 +231,7 @@ fn mode(options: &PerfOptions) -> &'static str {
     }
 }
 
-/// Fails if anything was not as it should be.
+/// Fails if anything was lost, misplaced or damaged.
 pub(super) fn judge(session: &Session<'_>, messages: u64, lost: u64) -> Result<(), Failure> {
     let Session { run, tally, .. } = session;
     let operation = run.operation.name();
@@ -292,7 +293,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Makes a slot ready for its next operation, and says what it will carry.
+    /// Prepares a slot for its next operation, and returns the payload that it will carry.
     pub(super) fn prepare(&mut self, slot: u32) -> Result<Payload, Failure> {
         let uses = &mut self.uses[slot as usize];
         let payload = Payload { slot, generation: *uses };
@@ -303,7 +304,7 @@ impl<'a> Session<'a> {
         match self.run.operation {
             operation if operation.is_atomic() => {}
             operation if operation.fetches() => self.slots.spoil(slot, self.expected(slot))?,
-            // Too short to say what they are: they all say the same.
+            // These messages are too short to identify themselves, so all are the same.
             operation if operation.is_message() && self.run.size < NAMED_BYTES => {
                 if payload.generation == 0 {
                     self.slots.fill(slot, Payload { slot: 0, generation: 0 })?;
@@ -314,12 +315,12 @@ impl<'a> Session<'a> {
         Ok(payload)
     }
 
-    /// How many operations were posted.
+    /// Number of posted operations.
     fn posted(&self) -> u64 {
         self.uses.iter().map(|&uses| u64::from(uses)).sum()
     }
 
-    /// Compares what an operation on a slot brought, if it brings anything.
+    /// Compares the bytes that an operation on a slot has fetched, if any.
     pub(super) fn compare(&mut self, slot: u32, completion: &Completion) -> Result<(), Failure> {
         let operation = self.run.operation;
         if !self.run.verify {
@@ -339,7 +340,7 @@ impl<'a> Session<'a> {
         Ok(self.slots.check_block(slot, payload, self.reads, &mut self.tally)?)
     }
 
-    /// The target's memory never changes under READs.
+    /// The payload of a slot at the target, which READs never change.
     fn expected(&self, slot: u32) -> Payload {
         Payload { slot, generation: 0 }
     }
@@ -363,21 +364,22 @@ impl<'a> Session<'a> {
         self.watch.black_hole(&self.link.peer, self.run.size, waited).map_or(Ok(()), Err)
     }
 
-    /// Can the target be asked to compare slots meanwhile?
+    /// Whether the target can be requested to compare slots during the run.
     pub(super) fn has_checks(&self) -> bool {
         let Run { operation, verify, order, .. } = &self.run;
         *verify && operation.changes_slots() && !order.is_unreliable()
     }
 
-    /// Asks the target to compare a slot that is at rest.
+    /// Requests that the target compares an idle slot.
     pub(super) fn ask_check(&self, slot: u32) -> Result<(), Failure> {
         let uses = self.uses[slot as usize];
-        // A word counts what was done to it; a payload, what was done before.
+        // An atomic's word counts the operations, including the last; a payload's generation counts
+        // those before it.
         let generation = if self.run.operation.is_atomic() { uses } else { uses.wrapping_sub(1) };
         send_message(self.link, &Message::Check(self.run.session, Payload { slot, generation }))
     }
 
-    /// The answer to [`Session::ask_check`], if it is there: how long the target took.
+    /// The answer to [`Session::ask_check`], if it has arrived: the time the target took.
     pub(super) fn poll_check(&mut self) -> Result<Option<Duration>, Failure> {
         let Some(mail) = self.link.mailbox.poll()? else { return Ok(None) };
         match Message::decode(&mail.bytes).map_err(Failure::failed)? {
@@ -389,7 +391,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Tells the target that it is over: what it counted, and how many messages it took.
+    /// Ends the session at the target, and returns the target's counters and the number of messages
+    /// it received.
     pub(super) fn finish(&mut self) -> Result<(Packets, u64), Failure> {
         if self.run.operation.fetches() && self.run.verify {
             for slot in 0..self.run.slots {

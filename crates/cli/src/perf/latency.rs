@@ -1,4 +1,4 @@
-//! One operation at a time: how long each takes.
+//! Latency: one operation at a time.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,13 @@ use crate::args::PerfOptions;
 use crate::failure::Failure;
 use crate::paths::LOOK_EVERY;
 
-/// Operations before measuring.
+/// Number of operations before the measurement.
 const WARM_UP: u64 = 200;
-/// Most times that are kept: the measurement ends there at the latest.
+/// Largest number of latencies kept, after which the measurement ends.
 pub(super) const TIMES_MAX: u64 = 8_000_000;
-/// The target compares one slot in so many operations, between two of them.
+/// Number of operations between two comparisons of a slot by the target.
 const CHECK_EVERY: u64 = 1024;
-/// An operation that takes so long will not complete.
+/// Time after which an operation is considered failed.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Runs the operations of a session.
@@ -31,7 +31,7 @@ pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Me
             "--iters {most} is too much with --latency: use at most {TIMES_MAX}, or --duration"
         )));
     }
-    // Touched, so that no page is made while the clock runs.
+    // The memory is touched in advance, so that no page fault occurs during the measurement.
     let mut times = vec![1_u32; if options.iters.is_some() { most as usize } else { 1 << 20 }];
     times.clear();
     let mut pinger = Pinger::new(session)?;
@@ -60,7 +60,7 @@ pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Me
 
 struct Pinger<'s, 'a> {
     session: &'s mut Session<'a>,
-    /// Where the answers of a ping-pong go.
+    /// Buffers for the answers of a ping-pong.
     answers: Option<Answers>,
     number: u64,
     completions: Vec<Completion>,
@@ -69,7 +69,7 @@ struct Pinger<'s, 'a> {
 
 struct Answers {
     places: Slots,
-    /// Of puts.
+    /// Mailbox for answers by put.
     mailbox: Option<PutBox>,
 }
 
@@ -79,7 +79,7 @@ impl<'s, 'a> Pinger<'s, 'a> {
         Ok(Pinger { session, answers, number: 0, completions: Vec::new(), arrivals: Vec::new() })
     }
 
-    /// One operation; how long it took.
+    /// Runs one operation, and returns its duration.
     fn once(&mut self) -> Result<Duration, Failure> {
         let slot = (self.number % u64::from(self.session.run.slots)) as u32;
         self.number += 1;
@@ -115,7 +115,7 @@ impl<'s, 'a> Pinger<'s, 'a> {
         late(start)
     }
 
-    /// Waits for the peer's message, and for the completion of ours, in whatever order.
+    /// Waits for the peer's message, and for the completion of this side's, in any order.
     fn await_answer(&mut self, sent: Payload, start: Instant) -> Result<Duration, Failure> {
         let (mut answered, mut completed) = (None, false);
         loop {
@@ -142,7 +142,7 @@ impl<'s, 'a> Pinger<'s, 'a> {
         }
     }
 
-    /// Compares an answer, spoils it, and offers its place again.
+    /// Compares an answer, invalidates its stamps, and posts its buffer again.
     fn accept(&mut self, sent: Payload, place: u32) -> Result<(), Failure> {
         let Pinger { session, answers: Some(answers), .. } = self else { return Ok(()) };
         if session.run.verify {
@@ -154,7 +154,7 @@ impl<'s, 'a> Pinger<'s, 'a> {
         answers.offer(session, place)
     }
 
-    /// Lets the target compare the slot written last.
+    /// Requests that the target compares the slot written last.
     fn check(&mut self) -> Result<(), Failure> {
         if !self.session.has_checks() {
             return Ok(());

@@ -1,9 +1,8 @@
-//! What the two sides of a measurement say to each other.
+//! Messages between the two sides of a measurement.
 //!
-//! Each row of a measurement is one session (and each flow, if several are measured at once):
-//! `Run` and `Ready`, the operations, any number of `Check` and `Checked`, then `Finish` and
-//! `Verdict`. Every message begins with [`PROTOCOL`], the version and its kind; fields are
-//! big-endian.
+//! Each row of a measurement is one session (and each flow, if several are measured at once): `Run`
+//! and `Ready`, the operations, any number of `Check` and `Checked`, then `Finish` and `Verdict`.
+//! Every message begins with [`PROTOCOL`], the version and its kind; fields are big-endian.
 
 use fairway::{MailboxAddress, SegmentKey};
 
@@ -12,22 +11,22 @@ use super::order::Asked;
 use super::slots::{Mismatch, Payload, Tally};
 use crate::codec::{Reader, Writer};
 
-/// The Jetty of a server that takes these messages.
+/// Number of the server's Jetty for these messages.
 pub(crate) const JETTY: u32 = 1000;
-/// The longest message: a `Finish` of [`SLOTS_MAX`] generations.
+/// Length of the longest message in bytes: a `Finish` of [`SLOTS_MAX`] generations.
 pub(crate) const MESSAGE_BYTES: u64 = 64 * 1024 + 64;
-/// The address of both sides' mailboxes for puts.
+/// Mailbox address of both sides for puts.
 pub(crate) const MAILBOX: u64 = 0x5055_5453;
-/// Most slots of an initiator.
+/// Largest number of an initiator's slots.
 pub(crate) const SLOTS_MAX: u32 = 16 * 1024;
 
 const PROTOCOL: [u8; 4] = *b"FwPf";
 const VERSION: u8 = 3;
 
-/// What a client asks a server to take part in.
+/// Parameters of a session that a client requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Tells the client's sessions apart, if it has several at a time.
+    /// Number that distinguishes a client's simultaneous sessions.
     pub(crate) session: u32,
     pub(crate) operation: Operation,
     /// Bytes per operation.
@@ -35,32 +34,32 @@ pub(crate) struct Run {
     pub(crate) slots: u32,
     pub(crate) depth: u32,
     pub(crate) seed: u64,
-    /// Bytes from stamp to stamp.
+    /// Bytes from one stamp to the next.
     pub(crate) block: u32,
     pub(crate) verify: bool,
-    /// The server's application answers every message.
+    /// Whether the server's application answers every message.
     pub(crate) ping_pong: bool,
-    /// Asked of every operation.
+    /// Order requested for every operation.
     pub(crate) order: Asked,
 }
 
 impl Run {
-    /// Where puts of this session go, on either side.
+    /// Mailbox address for puts of this session, on either side.
     pub(crate) fn mail_to(&self) -> MailboxAddress {
         MailboxAddress::new(MAILBOX, self.seed as u32)
     }
 }
 
-/// What a server has counted during a session.
+/// Counters of one side during a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Packets {
     pub(crate) sent: u64,
     pub(crate) resent: u64,
     pub(crate) duplicate: u64,
     pub(crate) acks: u64,
-    /// Data packets that left their address out, because the receiver knew it.
+    /// Data packets that left out their address, because the receiver had recorded it.
     pub(crate) continuation_packets: u64,
-    /// Header bytes those did without.
+    /// Header bytes saved by those packets.
     pub(crate) saved_bytes: u64,
     /// Unreliable packets that arrived.
     pub(crate) datagrams: u64,
@@ -68,14 +67,14 @@ pub(crate) struct Packets {
     pub(crate) gated: u64,
     /// Operations that the target looked up in its tracker.
     pub(crate) gates_passed: u64,
-    /// Of those, held until what they follow was done.
+    /// Operations that the target deferred until those before them were executed.
     pub(crate) held: u64,
-    /// Of those, sent back because they came too early.
+    /// Operations that the target returned because they arrived too early.
     pub(crate) sent_back: u64,
 }
 
 impl Packets {
-    /// In the order in which they are sent.
+    /// The counters in the order in which they are sent.
     fn fields(&mut self) -> [&mut u64; 11] {
         let Packets {
             sent,
@@ -105,7 +104,7 @@ impl Packets {
         ]
     }
 
-    /// Since it was `before`.
+    /// The increase since `before`.
     pub(crate) fn since(mut self, mut before: Packets) -> Packets {
         for (now, before) in self.fields().into_iter().zip(before.fields()) {
             *now = now.saturating_sub(*before);
@@ -113,7 +112,7 @@ impl Packets {
         self
     }
 
-    /// Of both sides.
+    /// The sum of both sides' counters.
     pub(crate) fn with(mut self, mut other: Packets) -> Packets {
         for (own, other) in self.fields().into_iter().zip(other.fields()) {
             *own += *other;
@@ -122,22 +121,22 @@ impl Packets {
     }
 }
 
-/// A message of either side.
+/// A message of client or server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// Client: let us begin.
+    /// From the client: requests a session.
     Run(Run),
-    /// Server: the memory, and the Jetty that takes the operations.
+    /// From the server: the key of the memory, and the Jetty for the operations.
     Ready { key: SegmentKey, jetty: u32 },
-    /// Client: this slot is at rest; compare it.
+    /// From the client: this slot is idle and is to be compared.
     Check(u32, Payload),
-    /// Server: what it found, and how long that took.
+    /// From the server: the result of the comparison, and its duration.
     Checked { tally: Tally, spent_ns: u64 },
-    /// Client: that was all. The generation that every slot has now; zero: never used.
+    /// From the client: the session ends. The generation of every slot; zero if it was never used.
     Finish(u32, Vec<u32>),
-    /// Server: what it found, and counted.
+    /// From the server: the results of all comparisons, and the counters.
     Verdict { tally: Tally, messages: u64, packets: Packets },
-    /// Server: no, for this reason.
+    /// From the server: the request is refused, for this reason.
     Refusal(String),
 }
 
@@ -198,7 +197,7 @@ impl Message {
         }
     }
 
-    /// The message in `bytes`, or why there is none.
+    /// Decodes the message in `bytes`, or returns why there is none.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Message, String> {
         let (version, kind, fields) = Reader::message(PROTOCOL, bytes)
             .ok_or("the other side does not speak fairway perf: check the address and the port")?;
@@ -347,7 +346,7 @@ mod tests {
         for message in messages() {
             let bytes = message.encode();
             for end in 0..bytes.len() {
-                // Text and lists have no fixed end.
+                // Texts and lists have no fixed length.
                 let open = matches!(message, Message::Refusal(_) | Message::Finish(..));
                 assert!(open || Message::decode(&bytes[..end]).is_err(), "{message:?} {end}");
             }

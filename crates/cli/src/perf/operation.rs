@@ -1,11 +1,11 @@
-//! What can be measured, and what each kind of operation has of its own.
+//! The operations that can be measured, and their properties.
 
 use clap::ValueEnum;
 use fairway::Rights;
 
-/// Payloads of one operation.
+/// Largest payload of one operation in bytes.
 pub(crate) const SIZE_MAX: u64 = 1 << 30;
-/// The most a load or store moves: a line of the cache.
+/// Largest number of bytes of a load or store: a cache line.
 const LINE_BYTES: u64 = 64;
 
 /// What to measure.
@@ -32,7 +32,7 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// All of them, in the order of their numbers.
+    /// All operations, in the order of their numbers.
     pub(crate) const ALL: [Operation; 9] = [
         Operation::Write,
         Operation::WriteImm,
@@ -45,7 +45,7 @@ impl Operation {
         Operation::Put,
     ];
 
-    /// Its name on the command line.
+    /// Name of the operation on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Operation::Write => "write",
@@ -60,42 +60,42 @@ impl Operation {
         }
     }
 
-    /// Does it change a word by what the word was?
+    /// Whether the operation changes a word depending on its previous value.
     pub(crate) fn is_atomic(self) -> bool {
         matches!(self, Operation::AtomicCas | Operation::AtomicFadd)
     }
 
-    /// Does it bring bytes here?
+    /// Whether the operation returns bytes to the initiator.
     pub(crate) fn fetches(self) -> bool {
         matches!(self, Operation::Read | Operation::Load)
     }
 
-    /// Does it bypass the transport?
+    /// Whether the operation bypasses the transport.
     pub(crate) fn bypasses(self) -> bool {
         matches!(self, Operation::Load | Operation::Store)
     }
 
-    /// Does the target choose the buffer?
+    /// Whether the target chooses the buffer.
     pub(crate) fn is_message(self) -> bool {
         matches!(self, Operation::Send | Operation::Put)
     }
 
-    /// Is the target's application told of each?
+    /// Whether the target's application receives a completion for each operation.
     pub(crate) fn is_counted(self) -> bool {
         self.is_message() || self == Operation::WriteImm
     }
 
-    /// Does it change the target's memory at a place that the initiator names?
+    /// Whether the operation changes the target's memory at an address that the initiator chooses.
     pub(crate) fn changes_slots(self) -> bool {
         !self.is_message() && !self.fetches()
     }
 
-    /// Can it be a single unreliable packet?
+    /// Whether the operation can be a single unreliable packet.
     pub(crate) fn may_be_unreliable(self) -> bool {
         matches!(self, Operation::Write | Operation::WriteImm | Operation::Send)
     }
 
-    /// What the initiator may do to the target's memory.
+    /// Rights to the target's memory that the operation requires.
     pub(crate) fn rights(self) -> Rights {
         match self {
             Operation::Write | Operation::WriteImm | Operation::Store => Rights::WRITE,
@@ -105,7 +105,7 @@ impl Operation {
         }
     }
 
-    /// Bytes of one operation by default.
+    /// Default number of bytes of one operation.
     pub(crate) fn usual_size(self, small: bool) -> u64 {
         match self {
             _ if self.is_atomic() => 8,
@@ -114,7 +114,7 @@ impl Operation {
         }
     }
 
-    /// Can one be of so many bytes? If not: what it can be of.
+    /// Whether an operation can have this size; the error describes the allowed sizes.
     pub(crate) fn check_size(self, size: u64) -> Result<(), &'static str> {
         match self {
             _ if self.is_atomic() && !matches!(size, 4 | 8) => Err("4 or 8"),

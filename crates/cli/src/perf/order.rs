@@ -1,4 +1,4 @@
-//! What is asked of the order in which operations are carried out.
+//! The requested execution order of operations.
 
 use clap::{Args, ValueEnum};
 use fairway::{Order, ServiceMode, Tag};
@@ -51,7 +51,7 @@ enum TagName {
     Mo,
 }
 
-/// An order that can be had.
+/// A supported combination of mode, tag and fence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Asked {
     mode: ServiceMode,
@@ -60,7 +60,7 @@ pub(crate) struct Asked {
 }
 
 impl OrderOptions {
-    /// The order, unless `operation` can't have it.
+    /// The requested order. Fails if `operation` does not support it.
     pub(crate) fn of(&self, operation: Operation, ping_pong: bool) -> Result<Asked, Failure> {
         let asked = Asked {
             mode: self.order.map_or(ServiceMode::default(), Mode::mode),
@@ -100,7 +100,7 @@ impl OrderOptions {
         Ok(asked)
     }
 
-    /// What was given, as it was given.
+    /// The given options, as written on the command line.
     fn named(&self) -> String {
         let order = self.order.map(|mode| format!("--order {}", name_of(&mode)));
         let tag = self.tag.map(|tag| format!("--tag {}", name_of(&tag)));
@@ -136,7 +136,7 @@ impl TagName {
 }
 
 impl Asked {
-    /// As the library has it.
+    /// The order in the library's form.
     pub(crate) fn order(self) -> Order {
         let order = match self.tag {
             Tag::Mo => Order::in_memory(),
@@ -145,12 +145,12 @@ impl Asked {
         if self.fence { order.fenced() } else { order }
     }
 
-    /// Single packets that may be lost.
+    /// Whether operations are single packets that may be lost.
     pub(crate) fn is_unreliable(self) -> bool {
         self.mode == ServiceMode::Uno
     }
 
-    /// True if a fence is asked for.
+    /// Whether a fence is requested.
     pub(crate) fn has_fence(self) -> bool {
         self.fence
     }
@@ -175,12 +175,12 @@ impl Asked {
         }
     }
 
-    /// As a field of a message.
+    /// The order as a field of a message.
     pub(crate) fn to_byte(self) -> u8 {
         self.mode as u8 | (self.tag as u8) << 2 | u8::from(self.fence) << 4
     }
 
-    /// What such a field says.
+    /// Decodes the field of a message.
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
         let modes = [ServiceMode::Roi, ServiceMode::Rot, ServiceMode::Rol, ServiceMode::Uno];
         let tag = *[Tag::No, Tag::Ro, Tag::So, Tag::Mo].get(usize::from(byte >> 2 & 3))?;

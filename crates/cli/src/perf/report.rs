@@ -1,4 +1,4 @@
-//! Results, in the shape that perftest's users know, or as JSON.
+//! Results, in the format of perftest, or as JSON.
 
 use serde_json::{Value, json};
 
@@ -16,22 +16,22 @@ pub(super) struct Row {
     pub(super) mode: &'static str,
     pub(super) measured: Measured,
     pub(super) order: Asked,
-    /// Operations that did not arrive: unreliable ones only.
+    /// Operations that did not arrive; non-zero only for unreliable ones.
     pub(super) lost: u64,
     pub(super) paths: u32,
-    /// Channels of the connection: as many as both sides have engines.
+    /// Number of channels of the connection: as many as both sides have engines.
     pub(super) channels: usize,
     pub(super) mtu: u32,
     pub(super) depth: u32,
     pub(super) buffer_bytes: u64,
-    /// Of both sides together, with the few that the agreement on the row took.
+    /// Counters of both sides together, including the few packets that set up the row.
     pub(super) packets: Packets,
     pub(super) verified: u64,
     /// Paths of this side that are out of use at the end.
     pub(super) dead_paths: DeadPaths,
 }
 
-/// Times, in nanoseconds.
+/// Latencies in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Summary {
     min: u32,
@@ -43,7 +43,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Sums up times, which it sorts.
+    /// Summarises latencies, which it sorts.
     pub(super) fn of(times_ns: &mut [u32]) -> Self {
         times_ns.sort_unstable();
         let count = times_ns.len();
@@ -119,7 +119,7 @@ impl Row {
         row
     }
 
-    /// What the rows below have in common, and the names of the columns.
+    /// Heading with the values that all rows share, and the names of the columns.
     pub(super) fn heading(&self, policy: &str, both_sides_here: bool) -> String {
         let Row { operation, mode, paths, channels, mtu, depth, buffer_bytes, order, .. } = self;
         let what = match (*mode, operation) {
@@ -170,7 +170,7 @@ impl Row {
         text
     }
 
-    /// The row for people.
+    /// The row as text.
     pub(super) fn line(&self) -> String {
         let (size, iterations) = (self.size, self.measured.iterations);
         let verified = format!("{:.1}M", self.verified as f64 / 1e6);

@@ -1,47 +1,47 @@
-//! Patterned memory: what each side expects where, and whether it is there.
+//! Memory with patterns: the bytes that each side expects, and their comparison.
 //!
 //! A buffer is cut into places. A payload is a function of seed, slot and generation: eight-byte
 //! words that depend on seed, slot and offset (the body), except that the first word of every block
 //! is a stamp, which also holds the generation. A block is no longer than a packet, so every packet
-//! that is not shorter than a block brings at least one stamp: one that went astray is given away
-//! by its body, one that is old news by its stamp. A new generation only needs new stamps, which
-//! costs a small share of moving it.
+//! that is not shorter than a block brings at least one stamp: a misplaced packet is detected by
+//! its body, an outdated one by its stamp. A new generation only needs new stamps, which costs a
+//! small share of moving it.
 
 use fairway::{Context, Error, LocalSlice, Memory, Rights, Segment};
 
-/// Stamps and blocks are never further apart: what a check of one block costs at most.
+/// Largest block in bytes, which limits the cost of checking one block.
 const BLOCK_MAX: u64 = 4096;
-/// Places begin on lines of the cache.
+/// Alignment of places: a cache line.
 const ALIGNMENT: u64 = 64;
-/// Payloads shorter than a stamp can't say what they are.
+/// Smallest payload that can identify itself: one stamp.
 pub(crate) const NAMED_BYTES: u64 = 8;
 
-/// Which payload.
+/// Identity of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Payload {
-    /// The slot of the initiator's memory it came from.
+    /// Slot of the initiator's memory from which the payload came.
     pub(crate) slot: u32,
-    /// How often that slot was used before.
+    /// Number of earlier uses of that slot.
     pub(crate) generation: u32,
 }
 
-/// The shape and the seed of payloads.
+/// Layout and seed of payloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     pub(crate) seed: u64,
     /// Bytes of a payload.
     pub(crate) size: u64,
-    /// Bytes from stamp to stamp.
+    /// Bytes from one stamp to the next.
     pub(crate) block: u64,
-    /// One byte of slot 0 is other than it should be.
+    /// Whether one byte of slot 0 is deliberately wrong.
     pub(crate) damaged: bool,
 }
 
-/// A byte that is not what it should be.
+/// A byte that differs from the expected one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mismatch {
     pub(crate) payload: Payload,
-    /// Where in the payload.
+    /// Offset in the payload.
     pub(crate) offset: u64,
     pub(crate) expected: u8,
     pub(crate) found: u8,
@@ -59,9 +59,9 @@ impl std::fmt::Display for Mismatch {
 }
 
 impl Pattern {
-    /// The longest block that every packet of `mtu` payload bytes has a stamp of.
+    /// The longest block for which every packet of `mtu` payload bytes contains a stamp.
     pub(crate) fn block_for(mtu: u32) -> u64 {
-        // A packet of any offset contains a whole stamp if it is seven bytes longer than a block,
+        // A packet at any offset contains a whole stamp if it is seven bytes longer than a block,
         // or aligned to it; the packets of a message are multiples of the MTU.
         let largest = 1 << u64::from(mtu).max(ALIGNMENT).ilog2();
         if largest <= u64::from(mtu) && u64::from(mtu) % largest == 0 {
@@ -83,13 +83,13 @@ impl Pattern {
         plain ^ mix(self.seed) ^ u64::from(damage)
     }
 
-    /// What a stamp found in block 0 names.
+    /// The payload that a stamp found in block 0 identifies.
     fn named(&self, stamp: u64) -> Payload {
         let plain = stamp ^ mix(self.seed);
         Payload { slot: (plain >> 32) as u32 & 0x3fff, generation: plain as u32 }
     }
 
-    /// Writes the payload's bytes from `offset`, a multiple of eight, on.
+    /// Writes the payload's bytes from `offset` on, which is a multiple of eight.
     fn expect(&self, payload: Payload, offset: u64, out: &mut [u8]) {
         let seed = self.seed ^ (u64::from(payload.slot) + 1) << 40;
         for (index, word) in (offset / 8..).zip(out.chunks_mut(8)) {
@@ -116,7 +116,7 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// New places, zeroed (so all pages are there once they are filled).
+    /// Allocates places filled with zeros.
     pub(crate) fn new(
         context: &Context,
         pattern: Pattern,
@@ -126,17 +126,17 @@ impl Slots {
         let stride = Self::stride(pattern.size);
         let memory = Memory::zeroed((stride * u64::from(count)) as usize)?;
         let segment = context.register(memory, rights)?;
-        // Touched, so that no page is made while the clock runs.
+        // The memory is touched in advance, so that no page fault occurs during the measurement.
         segment.fill_with(0..segment.len(), |_, piece| piece.fill(0))?;
         Ok(Slots { segment, pattern, count, stride })
     }
 
-    /// Bytes from place to place.
+    /// Bytes from one place to the next.
     pub(crate) fn stride(size: u64) -> u64 {
         size.next_multiple_of(ALIGNMENT)
     }
 
-    /// Where a place begins.
+    /// Offset of a place in the segment.
     pub(crate) fn offset(&self, place: u32) -> u64 {
         u64::from(place) * self.stride
     }
@@ -155,12 +155,12 @@ impl Slots {
         })
     }
 
-    /// Writes the stamps of a generation of a payload that is there already.
+    /// Writes the stamps of a new generation to a payload that is already there.
     pub(crate) fn stamp(&self, place: u32, payload: Payload) -> Result<(), Error> {
         self.write_stamps(place, |block| self.pattern.stamp(payload, block))
     }
 
-    /// Spoils all stamps, so that only new data can mend them.
+    /// Inverts all stamps, so that only new data can make them correct.
     pub(crate) fn spoil(&self, place: u32, payload: Payload) -> Result<(), Error> {
         self.write_stamps(place, |block| !self.pattern.stamp(payload, block))
     }
@@ -175,7 +175,7 @@ impl Slots {
         Ok(())
     }
 
-    /// What the payload at a place says it is.
+    /// The payload that the stamp at a place identifies.
     pub(crate) fn named(&self, place: u32) -> Result<Payload, Error> {
         let mut stamp = [0; 8];
         self.segment.read_at(self.offset(place), &mut stamp)?;
@@ -198,7 +198,7 @@ impl Slots {
         Ok(())
     }
 
-    /// Compares the block of this number (counted round and round).
+    /// Compares the block with this number, modulo the number of blocks.
     pub(crate) fn check_block(
         &self,
         place: u32,
@@ -227,8 +227,8 @@ impl Slots {
         self.check_bytes(place, payload, start + NAMED_BYTES..end, tally)
     }
 
-    /// Compares the stamps. `at_least`: later generations will do, because the initiator may be
-    /// ahead.
+    /// Compares the stamps. With `at_least`, later generations are accepted, because the initiator
+    /// may be ahead.
     pub(crate) fn check_stamps(
         &self,
         place: u32,
@@ -243,7 +243,7 @@ impl Slots {
             let mut found = [0; 8];
             self.segment.read_at(self.offset(place) + offset, &mut found[..length as usize])?;
             let found = u64::from_le_bytes(found);
-            // Generations are in the low bits, and wrap; a shorter stamp can't tell later ones.
+            // Generations are in the low bits, and wrap; a shorter stamp can't identify later ones.
             let later = (found ^ expected) >> 32 == 0 && {
                 let [found, expected] = [found, expected].map(|stamp| self.pattern.named(stamp));
                 (found.generation.wrapping_sub(expected.generation) as i32) >= 0
@@ -264,7 +264,8 @@ impl Slots {
         range: std::ops::Range<u64>,
         tally: &mut Tally,
     ) -> Result<(), Error> {
-        // Small payloads come by the million, and clearing a whole block would cost more than them.
+        // Small payloads arrive by the million, and clearing a whole block would cost more than
+        // comparing them.
         let (mut small, mut large) = ([0; 64], None);
         let length = (range.end - range.start) as usize;
         let scratch: &mut [u8] =
@@ -287,16 +288,16 @@ impl Slots {
     }
 }
 
-/// What checks have found so far.
+/// Results of the checks so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Bytes compared.
+    /// Number of bytes compared.
     pub(crate) verified: u64,
-    /// Bytes of those that were wrong.
+    /// Number of those bytes that were wrong.
     pub(crate) mismatches: u64,
-    /// The first of them.
+    /// The first wrong byte.
     pub(crate) first: Option<Mismatch>,
-    /// Messages that came again, or out of their turn.
+    /// Number of messages that were repeated or out of order.
     pub(crate) misplaced: u64,
 }
 
@@ -313,7 +314,7 @@ impl Tally {
         self.misplaced += other.misplaced;
     }
 
-    /// True if nothing was wrong.
+    /// True if no check failed.
     pub(crate) fn is_clean(&self) -> bool {
         self.mismatches == 0 && self.misplaced == 0
     }

@@ -1,4 +1,5 @@
-//! The side that waits: it owns the memory that is written or read, and takes messages.
+//! The target: it waits for clients, owns the memory that is written or read, and receives
+//! messages.
 
 use std::time::{Duration, Instant};
 
@@ -18,24 +19,24 @@ use crate::process;
 use crate::quantity::show_size;
 use crate::trace::Tracer;
 
-/// Most sessions at a time: one for each flow of a client.
+/// Largest number of sessions at a time: one for each flow of a client.
 const SESSIONS_MAX: usize = 1024;
-/// Most memory for all sessions together.
+/// Largest number of bytes of memory for all sessions together.
 const MEMORY_MAX: u64 = 8 << 30;
-/// Most memory for receives beyond what the initiator can have in flight.
+/// Largest number of bytes for receives beyond those that the initiator can have in flight.
 const SPARE_BYTES: u64 = 64 << 20;
-/// Looks at the mailbox between two at everything else.
+/// Number of polls of the mailbox between two checks of everything else.
 const LOOKS: u32 = 1024;
-/// How often an idle server looks whether it is to end.
+/// Interval at which an idle server checks whether it is to end.
 const IDLE_STEP: Duration = Duration::from_millis(100);
-/// Turns between two looks at the mailbox while messages come in.
+/// Number of polls between two checks of the mailbox while messages arrive.
 const MAIL_EVERY: u32 = 64;
-/// What is still on its way at the end of an unreliable run gets this long.
+/// Time for outstanding packets at the end of an unreliable run.
 const UNRELIABLE_LAST: Duration = Duration::from_millis(20);
-/// Tells our answers' completions from receives'.
+/// Bit by which completions of this side's answers differ from those of receives.
 const ANSWER: u64 = 1 << 32;
 
-/// Serves clients, one session after the other, until the process is asked to end.
+/// Serves clients, one session after the other, until a signal requests the end of the process.
 pub(super) fn serve(options: &PerfOptions) -> Result<(), Failure> {
     process::catch_signals();
     let builder = options.net.builder(PERF.port, None);
@@ -49,19 +50,19 @@ pub(super) fn serve(options: &PerfOptions) -> Result<(), Failure> {
     while !process::stopping() {
         let _ = context.poll_events();
         sessions.retain(|session| session.peer.is_alive());
-        // While something goes on this side drives its NIC, as an application that polls does.
+        // During a session this side polls its NIC, like an application that polls.
         let mail = if sessions.is_empty() { mailbox.wait(IDLE_STEP)? } else { poll(&mailbox)? };
         if let Some(mail) = mail {
             take(&context, &mailbox, &mut sessions, mail);
         }
     }
     let traced = tracer.map_or(Ok(()), Tracer::finish);
-    // Peers that are still connected are notified; their answers are not needed any more.
+    // Peers that are still connected are notified; their answers are not needed.
     let _ = context.shutdown(Duration::from_millis(200));
     traced
 }
 
-/// The next message, of several looks.
+/// The next message, if one arrives within [`LOOKS`] polls.
 fn poll(mailbox: &Mailbox) -> Result<Option<Mail>, Failure> {
     for _ in 0..LOOKS {
         if let Some(mail) = mailbox.poll()? {
@@ -71,7 +72,7 @@ fn poll(mailbox: &Mailbox) -> Result<Option<Mail>, Failure> {
     Ok(None)
 }
 
-/// Does what a message asks for.
+/// Handles a message.
 fn take<'a>(
     context: &'a Context,
     mailbox: &'a Mailbox,
@@ -81,7 +82,7 @@ fn take<'a>(
     let Some(peer) = mail.peer.clone() else { return };
     let refuse = |reason: String| {
         let refusal = Message::Refusal(reason).encode();
-        // A client that goes in the middle of its session is the client's affair.
+        // A client that disappears during its session does not end the server.
         let _ = mailbox.send(&peer, mail.sender, &refusal);
     };
     let message = match Message::decode(&mail.bytes) {
@@ -102,7 +103,7 @@ fn take<'a>(
                 return failed(failure);
             }
             match Session::open(context, mailbox, peer.clone(), mail.sender, run) {
-                // Nothing has to be done for it but to answer.
+                // Such a session only answers requests.
                 Ok(session) if session.held.is_empty() => sessions.push(session),
                 Ok(session) => session.run().unwrap_or_else(failed),
                 Err(failure) => failed(failure),
@@ -131,20 +132,20 @@ struct Session<'a> {
     context: &'a Context,
     mailbox: &'a Mailbox,
     peer: Peer,
-    /// The client's Jetty for messages of ours.
+    /// The client's Jetty for the server's messages.
     reply_to: u32,
     run: Run,
     slots: Slots,
     jetty: Jetty,
-    /// Takes puts.
+    /// Mailbox that receives puts.
     puts: Option<PutBox>,
-    /// For each slot of the initiator, the generation whose message comes next.
+    /// For each slot of the initiator, the generation of the next message.
     next: Vec<u32>,
-    /// What each receive buffer held last.
+    /// The last payload of each receive buffer.
     held: Vec<Option<Payload>>,
     messages: u64,
     tally: Tally,
-    /// What had been counted before.
+    /// Counters at the start of the session.
     before: Packets,
     scratch: (Vec<Completion>, Vec<Arrival>),
 }
@@ -199,7 +200,7 @@ impl<'a> Session<'a> {
         Ok(session)
     }
 
-    /// Takes part until the client has finished.
+    /// Serves the session until the client has finished.
     fn run(mut self) -> Result<(), Failure> {
         let mut turn: u32 = 0;
         loop {
@@ -219,7 +220,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Takes what has arrived; true if there was anything.
+    /// Handles completions and puts that have arrived; true if there were any.
     fn poll(&mut self) -> Result<bool, Failure> {
         let (mut completions, mut arrivals) = std::mem::take(&mut self.scratch);
         if let Some(puts) = &mut self.puts {
@@ -237,11 +238,11 @@ impl<'a> Session<'a> {
         Ok(any)
     }
 
-    /// A message of some client; true if the session is over.
+    /// Handles a message of any client; true if the session has ended.
     fn handle(&mut self, mail: &Mail) -> Result<bool, Failure> {
         if mail.peer.as_ref() != Some(&self.peer) {
             let busy = Message::Refusal("a measurement with another client is going on".into());
-            // It is no trouble of this session if there are too many of them.
+            // A failure to send this does not affect the session.
             if let Some(peer) = &mail.peer {
                 let _ = self.mailbox.send(peer, mail.sender, &busy.encode());
             }
@@ -269,7 +270,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// A message of the measurement, or the end of an answer to one.
+    /// Handles the completion of a received message, or of a sent answer.
     fn completed(&mut self, completion: &Completion) -> Result<(), Failure> {
         if completion.status != Status::Success {
             return Err(Failure::failed(format!(
@@ -326,7 +327,8 @@ impl<'a> Session<'a> {
         }
         let tally = &mut self.tally;
         if self.run.operation == Operation::WriteImm {
-            // The initiator may write the slot's next generation meanwhile: the body is the same.
+            // The initiator may write the slot's next generation meanwhile; the body stays the
+            // same.
             if !self.run.order.is_unreliable() {
                 self.slots.check_stamps(place, payload, true, tally)?;
             }
@@ -339,7 +341,8 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Messages of one slot come one after the other, each once; unreliable ones however they like.
+    /// Whether a message is in order. Messages of one slot arrive in sequence, each once;
+    /// unreliable ones may arrive in any order.
     fn has_its_turn(&mut self, payload: Payload) -> bool {
         let unreliable = self.run.order.is_unreliable();
         match self.next.get_mut(payload.slot as usize) {
@@ -352,7 +355,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Compares a slot that is at rest.
+    /// Compares an idle slot.
     fn check_slot(&self, payload: Payload, tally: &mut Tally) -> Result<(), Failure> {
         if self.run.operation.is_atomic() {
             return Ok(self.slots.compare_word(self.run.operation, payload, tally)?);
@@ -360,11 +363,11 @@ impl<'a> Session<'a> {
         Ok(self.slots.check(payload.slot, payload, tally)?)
     }
 
-    /// The client is done: compares everything that is there, and says what was found.
+    /// Ends the session: compares all memory, and sends the results.
     fn finish(&mut self, generations: &[u32]) -> Result<(), Failure> {
         while self.poll()? {}
         if self.run.order.is_unreliable() {
-            // Unreliable messages may still be on their way, so the target polls a little longer.
+            // Unreliable messages may still be in flight, so the target polls a little longer.
             let end = Instant::now() + UNRELIABLE_LAST;
             while Instant::now() < end {
                 self.poll()?;
@@ -422,7 +425,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Refuses what can't be; how many places the target's memory has.
+/// Refuses impossible parameters. Returns the number of places in the target's memory.
 fn check(run: &Run) -> Result<u32, Failure> {
     let wrong = |what: String| Err(Failure::failed(what));
     if run.size == 0 || run.slots == 0 || run.depth == 0 || run.depth > run.slots {
@@ -434,7 +437,7 @@ fn check(run: &Run) -> Result<u32, Failure> {
     if run.slots > SLOTS_MAX || run.block < 8 || run.block > 4096 || !run.block.is_multiple_of(8) {
         return wrong(format!("the client asks for {} slots: use fewer", run.slots));
     }
-    // Messages of a burst may all be here before the application has looked at the first.
+    // All messages of a burst may arrive before the application has handled the first.
     let places = match run.operation {
         operation if operation.is_message() && !run.ping_pong => {
             let spare = SPARE_BYTES / Slots::stride(run.size).max(1);
@@ -454,8 +457,7 @@ fn check(run: &Run) -> Result<u32, Failure> {
     }
 }
 
-/// Refuses a session that does not fit those that are open, all of which are passive: nothing has
-/// to be done for them but to answer.
+/// Refuses a session that can't run beside those that are open, all of which only answer requests.
 fn admit(open: &[Run], run: &Run) -> Result<(), Failure> {
     let places = check(run)?;
     let wrong = |what: String| Err(Failure::failed(what));
@@ -487,12 +489,12 @@ fn admit(open: &[Run], run: &Run) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The memory of a session.
+/// Bytes of a session's memory.
 fn bytes(run: &Run, places: u32) -> u64 {
     Slots::stride(run.size).saturating_mul(u64::from(places))
 }
 
-/// How many receives are posted.
+/// Number of posted receives.
 fn receives(run: &Run, places: u32) -> u32 {
     match run.operation {
         Operation::WriteImm => (5 * run.depth).clamp(64, 16_384),
@@ -530,13 +532,13 @@ mod tests {
         };
         assert!(admit(&[], &write(0)).is_ok() && admit(&[write(0)], &write(1)).is_ok());
         says(&[write(0), write(7)], &write(7), "session 7");
-        // One that keeps the server busy goes alone.
+        // A session that keeps the server busy must be the only one.
         let send = run(9, Operation::Send, 64, 8);
         assert!(admit(&[], &send).is_ok());
         says(&[write(0)], &send, "measure it alone");
         let full: Vec<Run> = (0..SESSIONS_MAX as u32).map(write).collect();
         says(&full, &write(5000), "1024 sessions");
-        // Each would fit, but not all.
+        // Each session would fit, but not all together.
         let large = |session| run(session, Operation::Write, 1 << 20, 2048);
         let open: Vec<Run> = (0..4).map(large).collect();
         assert!(admit(&open[..2], &large(4)).is_ok());

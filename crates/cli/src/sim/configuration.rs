@@ -1,8 +1,8 @@
-//! What a run ran: the settings that make the same run again.
+//! The configuration of a run: the settings that reproduce it.
 
 use serde_json::{Map, Value, json};
 
-/// The settings as a scenario file has them, but for the lines.
+/// The settings in the syntax of a scenario file, but with several on a line.
 pub(super) fn text(configuration: &[(&'static str, String)]) -> String {
     const COLUMNS: usize = 100;
     let mut lines = vec![String::new()];
@@ -19,7 +19,7 @@ pub(super) fn text(configuration: &[(&'static str, String)]) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The same as an object. A setting that is repeated is a list.
+/// The settings as an object. A repeated setting is a list.
 pub(super) fn value(configuration: &[(&'static str, String)]) -> Value {
     let mut all = Map::new();
     for (name, each) in configuration {

@@ -1,4 +1,4 @@
-//! What came of the operations of a trace.
+//! Results of a trace's operations.
 
 use std::fmt::Write;
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::results::us;
 
-/// Lines of a summary.
+/// Largest number of lines in a summary.
 const LINES: usize = 20;
 
-/// Each operation, in the trace's order; times that did not come are null.
+/// Each operation, in the trace's order; missing times are null.
 pub(super) fn value(report: &Report) -> Value {
     let each = report.operations.iter().map(|operation| {
         json!({
@@ -24,7 +24,7 @@ pub(super) fn value(report: &Report) -> Value {
     each.collect()
 }
 
-/// The same for people.
+/// The operations as text.
 pub(super) fn text(operations: &Value) -> String {
     let all = operations.as_array().map_or(&[][..], Vec::as_slice);
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! What a run of `fairway sim` prints and writes: text or JSON for each seed, and files of lines.
+//! Output of `fairway sim`: text or JSON for each seed, and files of lines.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub(super) struct Printer {
     series: Lines,
     stream_series: Lines,
     completions: Vec<u64>,
-    /// The first seed whose run did not come to its end, what failed in it, and what is missing.
+    /// The first seed whose run did not finish, the number of failures in it, and what is missing.
     incomplete: Option<(u64, u64, String)>,
 }
 
@@ -75,7 +75,7 @@ impl Printer {
                 break;
             }
             if flow.bytes == 0 {
-                // A step of a trace: nothing was sent.
+                // A step of a trace that sends nothing.
                 continue;
             }
             let (seed, from, to, bytes) = (report.seed, flow.source, flow.destination, flow.bytes);
@@ -111,7 +111,7 @@ impl Printer {
     }
 }
 
-/// A file of lines, if one is wanted.
+/// A file of lines, if one was requested.
 struct Lines(Option<(PathBuf, std::io::BufWriter<std::fs::File>)>);
 
 impl Lines {
@@ -134,7 +134,7 @@ impl Lines {
     }
 }
 
-/// Microseconds, of picoseconds.
+/// Converts picoseconds to microseconds.
 pub(super) fn us(ps: u64) -> f64 {
     ps as f64 / 1e6
 }

@@ -1,11 +1,11 @@
-//! Streams in what `fairway sim` prints and writes.
+//! Output of `fairway sim` about streams.
 
 use fairway_sim::{Report, Simulation};
 use serde_json::{Value, json};
 
 use super::results::us;
 
-/// The first line of a series of streams.
+/// Heading of a series of streams.
 pub(super) const HEAD: &str = "seed,now_us,stream,rate_gbps,dequeue_gbps,window_bytes,\
                                flight_bytes,rtt_us,path_rtt_us,paths_usable\n";
 
@@ -13,7 +13,7 @@ pub(super) const HEAD: &str = "seed,now_us,stream,rate_gbps,dequeue_gbps,window_
 pub(super) struct StreamSeries {
     seed: u64,
     pub(super) lines: String,
-    /// When the last were, and each stream's bytes by then.
+    /// Time of the last lines, and each stream's bytes at that time.
     at: u64,
     bytes: Vec<u64>,
 }
@@ -23,8 +23,8 @@ impl StreamSeries {
         StreamSeries { seed, lines: String::new(), at: 0, bytes: Vec::new() }
     }
 
-    /// Adds a line for each stream, if it is time. Values that do not exist are empty; those of
-    /// paths are separated by semicolons.
+    /// Adds a line for each stream, if it is due. Missing values are empty; values of paths are
+    /// separated by semicolons.
     pub(super) fn sample(&mut self, simulation: &Simulation, every: u64) {
         let now = simulation.progress().now_ps;
         if now < self.at + every {
@@ -56,7 +56,7 @@ impl StreamSeries {
     }
 }
 
-/// Results of the streams, and of the schedulers that shared the NICs out among them.
+/// Results of the streams, and of the schedulers that divided the NICs' bandwidth among them.
 pub(super) fn value(report: &Report, line_megabits: u64) -> Value {
     let rates: Vec<f64> = report.streams.iter().map(|stream| stream.megabits() as f64).collect();
     let each = report.streams.iter().zip(&rates).map(|(stream, rate)| {
@@ -91,14 +91,15 @@ pub(super) fn value(report: &Report, line_megabits: u64) -> Value {
     })
 }
 
-/// Jain's index: 1 if all rates are equal, 1/n if one has everything.
+/// Jain's index: 1 if all rates are equal, 1/n if one stream has everything.
 fn jain(rates: &[f64]) -> f64 {
     let (sum, squares) =
         rates.iter().fold((0.0, 0.0), |(sum, squares), rate| (sum + rate, squares + rate * rate));
     if squares == 0.0 { 1.0 } else { sum * sum / (rates.len() as f64 * squares) }
 }
 
-/// The payload that streams bring to or from the host that has most of it, as a share of its link.
+/// Share of its link that the payload of streams takes at the host with the highest load, in either
+/// direction.
 fn utilisation(report: &Report, rates: &[f64], line_megabits: u64) -> f64 {
     let mut hosts = std::collections::BTreeMap::new();
     for (stream, rate) in report.streams.iter().zip(rates) {
@@ -108,7 +109,7 @@ fn utilisation(report: &Report, rates: &[f64], line_megabits: u64) -> f64 {
     hosts.into_values().fold(0.0, f64::max) / line_megabits as f64
 }
 
-/// The same for people.
+/// The results as text.
 pub(super) fn text(run: &Value, streams: &Value) -> String {
     let mut text = format!(
         "seed {}: {} streams, {:.3} Gb/s together, Jain {:.3}, utilisation {:.3}\n",

@@ -1,4 +1,4 @@
-//! What has happened between two samples of a context.
+//! Rates between two samples of a context.
 
 use std::collections::BTreeMap;
 
@@ -6,27 +6,27 @@ use fairway::HostResource;
 use fairway::stats::Process;
 use serde_json::{Value, json};
 
-/// What a context told.
+/// Statistics that a context reported.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     process: Process,
     value: Value,
 }
 
-/// A context in an interval.
+/// Rates of a context in an interval.
 #[derive(Clone, Debug)]
 pub(super) struct Interval {
     pub(super) pid: u32,
     pub(super) program: String,
     pub(super) policy: String,
     pub(super) seconds: f64,
-    /// What control laws were sent and run for, per second.
+    /// Events per second that controllers were sent, and that they processed.
     pub(super) collected_per_s: f64,
     pub(super) handled_per_s: f64,
     /// Coalescing granularity of the scheduler, over the interval.
     pub(super) bytes_per_event: f64,
     pub(super) resent_per_s: f64,
-    /// Resources that the peer's host reported as short; null if it does not measure any.
+    /// Resources that the peer's host reported as short; null if the host does not measure any.
     pub(super) host: Value,
     pub(super) flows: Vec<Row>,
     pub(super) peers: Vec<PeerRow>,
@@ -47,12 +47,12 @@ pub(super) struct Row {
     /// `None`: no limit.
     pub(super) dequeue_gbps: Option<f64>,
     pub(super) waiting: u64,
-    /// Of the connection.
+    /// Round trip of the connection.
     pub(super) rtt_us: f64,
     pub(super) lost_per_s: f64,
     pub(super) paths_used: u64,
     pub(super) paths: u64,
-    /// Runs of the scheduler.
+    /// Runs of the scheduler per second.
     pub(super) events_per_s: f64,
     pub(super) bytes_per_event: f64,
 }
@@ -83,21 +83,21 @@ fn items<'a>(value: &'a Value, name: &str) -> &'a [Value] {
     value[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Text of another process, without what would move a terminal's cursor.
+/// Text of another process, without control characters, which could move a terminal's cursor.
 fn plain(value: &Value) -> String {
     let text = value.as_str().unwrap_or_default();
     text.chars().filter(|letter| !letter.is_control()).take(200).collect()
 }
 
 impl Sample {
-    /// `None` if it is of a version that is not known here.
+    /// `None` if the sample's version is unknown.
     pub(super) fn read(process: &Process, value: Value) -> Option<Sample> {
         let process = process.clone();
         (value["version"] == 1).then_some(Sample { process, value })
     }
 }
 
-/// The intervals of contexts that are in both.
+/// The intervals of contexts that are in both samples.
 pub(super) fn between(before: &[Sample], now: &[Sample]) -> Vec<Interval> {
     let pairs = now.iter().filter_map(|now| {
         let before = before.iter().find(|before| before.process == now.process)?;
@@ -107,7 +107,7 @@ pub(super) fn between(before: &[Sample], now: &[Sample]) -> Vec<Interval> {
 }
 
 fn interval(before: &Sample, now: &Sample) -> Interval {
-    // By the context's own clock: an answer may take long to come.
+    // The interval is measured by the context's own clock, because an answer may be late.
     let uptime = |sample: &Sample| number(&sample.value, "uptime_s");
     let seconds = (uptime(now) - uptime(before)).max(1e-6);
     let grown = |part: &str, name: &str| {
@@ -146,13 +146,13 @@ fn interval(before: &Sample, now: &Sample) -> Interval {
     }
 }
 
-/// The item of `before` that is the same in these fields; nothing, if it is new.
+/// The item of `before` with the same values of these fields; null if the item is new.
 fn find<'a>(before: &'a Value, list: &str, names: &[&str], item: &Value) -> &'a Value {
     let same = |other: &&Value| names.iter().all(|name| other[*name] == item[*name]);
     items(before, list).iter().find(same).unwrap_or(&Value::Null)
 }
 
-/// By how much a count has grown per second. One that has become smaller began anew.
+/// Increase of a counter per second. A counter that has become smaller has been restarted.
 fn grown(before: &Value, now: &Value, name: &str, seconds: f64) -> f64 {
     let (before, now) = (number(before, name), number(now, name));
     (if now >= before { now - before } else { now }) / seconds
@@ -195,8 +195,8 @@ fn peer_row(before: &Value, now: &Value, seconds: f64) -> PeerRow {
 }
 
 impl Interval {
-    /// What its host may be short of: the name, how much of it is used, in percent, and whether
-    /// that is too much.
+    /// Resources of the peer's host: the name, the used share in percent, and whether the resource
+    /// is short.
     pub(super) fn host(&self) -> impl Iterator<Item = (&'static str, f64, bool)> {
         HostResource::ALL.into_iter().filter_map(|resource| {
             let reading = self.host.get(resource.name().replace('-', "_"))?;
@@ -205,12 +205,12 @@ impl Interval {
     }
 
     pub(super) fn gbps(&self) -> f64 {
-        // Of nothing the sum is -0.
+        // The sum of no values is -0.
         self.flows.iter().map(|flow| flow.gbps).sum::<f64>() + 0.0
     }
 
     /// A row for each tenant: rates are sums, the round trip is the longest, and losses are those
-    /// of the connections that its flows go by.
+    /// of the connections that its flows use.
     pub(super) fn tenants(&self) -> Vec<Row> {
         let mut all: BTreeMap<u64, Vec<&Row>> = BTreeMap::new();
         for flow in &self.flows {
@@ -339,7 +339,7 @@ mod tests {
         let (before, now) = (sample(5.0, 1000, 10, 0), sample(7.0, 251_000, 60, 4));
         let all = between(&[before], &[now]);
         let interval = &all[0];
-        // What would move the cursor does not reach the terminal.
+        // Control characters do not reach the terminal.
         assert_eq!((interval.pid, interval.program.as_str()), (9, "a[2Jb"));
         assert_eq!(interval.host().collect::<Vec<_>>(), [("transmit-queue", 7.0, false)]);
         let flow = &interval.flows[0];

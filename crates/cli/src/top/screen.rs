@@ -1,4 +1,4 @@
-//! A terminal that is drawn anew, and whose keys count at once.
+//! A terminal screen that is redrawn, with unbuffered keys.
 
 use std::cell::Cell;
 use std::io;
@@ -7,32 +7,33 @@ use std::time::Duration;
 use crate::failure::Failure;
 use crate::process;
 
-/// What a key asks for.
+/// Meaning of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Quit,
     Sort,
     Tenants,
-    /// No key: the terminal has another size, and wants to be drawn anew.
+    /// No key: the terminal was resized and must be redrawn.
     Resized,
     Other,
 }
 
-/// The terminal, until this is dropped.
+/// The terminal, whose settings are restored on drop.
 pub(super) struct Screen {
-    /// How it was; `None` if input is none.
+    /// Terminal settings before; `None` if input is not a terminal.
     before: Option<libc::termios>,
-    /// The size for which it was drawn, if it was.
+    /// Size for which the screen was last drawn.
     drawn: Cell<Option<(usize, usize)>>,
 }
 
-/// How often the size is looked at.
+/// Interval of the checks of the terminal's size.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The other screen, without a cursor; and back.
+/// Control sequences to enter the alternate screen and hide the cursor, and to undo both.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
-/// To the first place; what is to the right of a line, and below the last, goes.
+/// Control sequences to move to the first position, and to clear the rest of a line and of the
+/// screen.
 const HOME: &str = "\x1b[H";
 const REST_OF_LINE: &str = "\x1b[K";
 const REST: &str = "\x1b[J";
@@ -45,7 +46,7 @@ impl Screen {
             (libc::tcgetattr(libc::STDIN_FILENO, &mut settings) == 0).then_some(settings)
         };
         if let Some(mut settings) = before {
-            // Signals stay.
+            // Keys that cause signals keep working.
             settings.c_lflag &= !(libc::ICANON | libc::ECHO);
             // SAFETY: settings that the kernel gave, but for two bits.
             unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, &settings) };
@@ -55,7 +56,7 @@ impl Screen {
         Ok(screen)
     }
 
-    /// The next key; `None` if none comes within that time, or for a moment.
+    /// The next key; `None` if none is pressed within that time, which is limited to a short one.
     pub(super) fn key(&self, within: Duration) -> Option<Key> {
         if self.drawn.get().is_some_and(|drawn| drawn != size()) {
             return Some(Key::Resized);
@@ -75,7 +76,7 @@ impl Screen {
         // SAFETY: at most one byte is written, to `byte`.
         let count = unsafe { libc::read(libc::STDIN_FILENO, (&raw mut byte).cast(), 1) };
         match (count, byte) {
-            // The terminal is closed, so no key will be pressed any more.
+            // The terminal is closed, so no key can be pressed any more.
             (..=0, _) => Some(Key::Quit),
             (1, b'q' | b'Q') => Some(Key::Quit),
             (1, b's' | b'S') => Some(Key::Sort),
@@ -84,7 +85,7 @@ impl Screen {
         }
     }
 
-    /// Shows as much of the text as there is room for.
+    /// Draws as much of the text as fits.
     pub(super) fn draw(&self, text: &str) -> Result<(), Failure> {
         let (rows, columns) = size();
         self.drawn.set(Some((rows, columns)));
@@ -105,7 +106,7 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         if let Some(before) = self.before {
-            // SAFETY: what the kernel gave.
+            // SAFETY: the settings that the kernel returned.
             unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, &before) };
         }
         // If the terminal is closed there is nothing to restore.
@@ -114,7 +115,7 @@ impl Drop for Screen {
     }
 }
 
-/// Rows and columns.
+/// Rows and columns of the terminal.
 fn size() -> (usize, usize) {
     let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: the kernel fills it, if output is a terminal.

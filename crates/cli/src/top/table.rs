@@ -1,4 +1,4 @@
-//! Intervals as a table for people.
+//! Intervals as a text table.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::rates::{Interval, Row};
 
-/// What the rows are sorted by, the largest first.
+/// Sort key of the rows, the largest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Sort {
     #[default]
@@ -44,13 +44,13 @@ impl Sort {
             Sort::Rtt => row.rtt_us,
             Sort::Losses => row.lost_per_s,
             Sort::Events => row.events_per_s,
-            // The smallest first.
+            // The smallest number comes first.
             Sort::Number => -((row.tenant << 32 | row.flow) as f64),
         }
     }
 }
 
-/// How it is shown.
+/// Display options.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct View {
     pub(super) tenants: bool,
@@ -120,7 +120,7 @@ impl View {
     }
 }
 
-/// What the host may be short of, if the program watches that; in capitals what it is short of.
+/// Adds the host's resources, if the program measures them; those that are short are in capitals.
 fn host(text: &mut String, interval: &Interval) {
     let shares = interval.host().map(|(name, percent, is_short)| match is_short {
         true => format!("{} {percent:.0} %", name.to_uppercase()),

@@ -1,4 +1,4 @@
-//! Traces as JSON lines: an object for each record.
+//! Traces as JSON lines, one object for each record.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::Time;
 
-/// Of this description, docs/trace.md.
+/// Version of the format in docs/trace.md.
 const VERSION: u32 = 1;
 
 pub(super) fn begin(out: &mut impl Write, policy: &str) -> io::Result<()> {
@@ -19,7 +19,7 @@ pub(super) fn end(out: &mut impl Write, records: u64, dropped: u64) -> io::Resul
     writeln!(out, "{}", json!({ "event": "end", "records": records, "dropped": dropped }))
 }
 
-/// A number, or nothing.
+/// An optional number, printed as null if absent.
 struct Maybe<T>(Option<T>);
 
 impl<T: std::fmt::Display> std::fmt::Display for Maybe<T> {

@@ -1,7 +1,7 @@
 //! Traces as trace events ("Trace Event Format"), which ui.perfetto.dev and chrome://tracing open:
 //! an array of objects, each with `ph` (its kind), `ts` in microseconds, `pid` and `tid`. A NIC is
-//! a process, a channel a thread; what is decided and measured are counters, what happens now and
-//! then are instants.
+//! a process and a channel a thread; decisions and measurements are counters, occasional events are
+//! instants.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -27,16 +27,16 @@ pub(super) fn end(out: &mut impl Write, records: u64, dropped: u64) -> io::Resul
     write!(out, ",\n{summary}\n]\n")
 }
 
-/// What has been named, and what rates are made from.
+/// Names written so far, and previous values from which rates are computed.
 #[derive(Debug, Default)]
 pub(super) struct Tracks {
     nodes: HashSet<u32>,
     channels: HashSet<(u32, u32)>,
-    /// By node and flow: when it last told what it had sent, in picoseconds.
+    /// Time of the last report of sent bytes, by node and flow, in picoseconds.
     sent_at: HashMap<(u32, u32), u64>,
 }
 
-/// Where an event belongs.
+/// Time, process and thread of an event.
 #[derive(Clone, Copy)]
 struct Place {
     at: Time,
@@ -49,7 +49,7 @@ impl Place {
         write!(out, ",\n{}", self.event(ph, name, args))
     }
 
-    /// Numbers of processes and threads begin with 1.
+    /// Formats an event. Process and thread numbers begin with 1.
     fn event(self, ph: &str, name: &str, args: &Value) -> String {
         let (at, pid, tid) = (self.at, self.node + 1, self.channel + 1);
         let scope = if ph == "i" { r#","s":"t""# } else { "" };
@@ -88,7 +88,7 @@ impl Tracks {
         }
     }
 
-    /// Writes an event of the NIC's scheduler: of one flow.
+    /// Writes an event of the NIC's scheduler, about one flow.
     fn write_flow(
         &mut self,
         out: &mut impl Write,
@@ -138,7 +138,7 @@ impl Tracks {
     }
 }
 
-/// Writes an event of a channel's control laws.
+/// Writes an event of a channel's congestion controller, path selector or loss detector.
 fn write_channel(out: &mut impl Write, place: Place, entry: &TraceEntry) -> io::Result<()> {
     let channel = place.channel;
     let mut event = |ph: &str, name: &str, args: Value| place.write(out, ph, name, &args);
@@ -172,7 +172,7 @@ fn write_channel(out: &mut impl Write, place: Place, entry: &TraceEntry) -> io::
     }
 }
 
-/// From bytes per second.
+/// Converts bytes per second to Gbit/s.
 fn gbps(rate: u64) -> f64 {
     rate as f64 * 8.0 / 1e9
 }

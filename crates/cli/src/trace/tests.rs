@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// One of each.
+/// One entry of each kind.
 fn entries() -> Vec<TraceEntry> {
     let (flow, share) = (FlowId(3), Share { tenant: 7, weight: 2, tenant_weight: 0 });
     let rtt = Some(Duration::from_ns(12_345));

@@ -1,11 +1,11 @@
-//! Waiting for programs that a test has started, within a bound. Other crates' tests use it, too.
+//! Waits for programs that a test has started, for a limited time. Other crates' tests use it, too.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// Sleeps until a program that was started here has ended, at most for `longest`. `None` if it
-/// still runs then.
+/// Sleeps until a child process has ended, at most for `longest`. `None` if it is still running
+/// then.
 pub fn ended_within(child: &mut Child, longest: Duration) -> Option<ExitStatus> {
     let since = Instant::now();
     if let Some(status) = child.try_wait().expect("a child of ours") {
@@ -21,7 +21,7 @@ pub fn ended_within(child: &mut Child, longest: Duration) -> Option<ExitStatus> 
         let left = longest.saturating_sub(since.elapsed());
         // Rounded up, so that the last call does not return just before the time is over.
         let ms = i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
-        // SAFETY: one pollfd of ours.
+        // SAFETY: `poll` reads and writes one local `pollfd`.
         let is_over = unsafe { libc::poll(&raw mut ended, 1, ms) } >= 0;
         if is_over {
             return child.try_wait().expect("a child of ours");

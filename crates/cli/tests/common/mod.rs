@@ -14,10 +14,10 @@ mod children;
 
 pub use children::ended_within;
 
-/// How long anything may take that takes no time.
+/// Longest duration of anything that normally takes almost no time.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// How a run ended.
+/// Result of a finished run.
 pub struct Ended {
     pub code: i32,
     pub out: String,
@@ -25,13 +25,13 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Expects success.
+    /// Asserts success.
     pub fn ok(self) -> Self {
         assert_eq!(self.code, 0, "{}{}", self.out, self.err);
         self
     }
 
-    /// Expects this exit status, and each of these words in the message.
+    /// Asserts this exit status, and that each of these words is in the message.
     pub fn fails(self, code: i32, words: &[&str]) -> Self {
         assert_eq!(self.code, code, "{}{}", self.out, self.err);
         for word in words {
@@ -54,8 +54,8 @@ pub fn fairway(arguments: &[&str]) -> Ended {
     }
 }
 
-/// Starts a program; the lines that it prints, on either output. They are taken from it as long as
-/// it prints, so that it never waits for a reader.
+/// Starts a program, and returns it with the lines that it prints on either output. They are read
+/// continuously, so that it never blocks on its output.
 pub fn spawn(command: &mut Command) -> (Child, Receiver<String>) {
     let mut child =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
@@ -75,12 +75,12 @@ pub fn spawn(command: &mut Command) -> (Child, Receiver<String>) {
     (child, lines)
 }
 
-/// A program that runs on. Killed when dropped.
+/// A running program. Killed on drop.
 pub struct Running {
     pub child: Child,
     lines: Receiver<String>,
-    /// Lines that came before the address was printed. Each output has a thread that reads it, so
-    /// a later line of one may come before an earlier line of the other.
+    /// Lines that were printed before the address. Each output is read by its own thread, so a
+    /// later line of one may be received before an earlier line of the other.
     early: RefCell<VecDeque<String>>,
 }
 
@@ -91,7 +91,7 @@ impl Running {
         Running { child, lines, early: RefCell::default() }
     }
 
-    /// The next line with this word in it, whichever output it comes on.
+    /// Waits for the next line that contains this word, on either output.
     pub fn line(&self, word: &str) -> String {
         loop {
             let early = self.early.borrow_mut().pop_front();
@@ -107,7 +107,7 @@ impl Running {
         line.unwrap_or_else(|_| panic!("no line with '{word}' came"))
     }
 
-    /// The address after "listening on".
+    /// Returns the address after "listening on".
     pub fn address(&self) -> String {
         loop {
             let line = self.next_line("listening on ");
@@ -118,7 +118,7 @@ impl Running {
         }
     }
 
-    /// Asks it to end; how it ended.
+    /// Stops the program by a signal, and returns its result.
     pub fn end(&mut self) -> i32 {
         let number = self.child.id().to_string();
         let asked = Command::new("kill").args(["-TERM", &number]).status().expect("kill runs");
@@ -135,7 +135,7 @@ impl Drop for Running {
     }
 }
 
-/// A directory of its own for each test. Removed when dropped.
+/// A separate directory for each test. Removed on drop.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
@@ -156,7 +156,7 @@ impl Scratch {
         self.path(name).to_str().expect("text").to_owned()
     }
 
-    /// A file of bytes that differ from place to place.
+    /// A file whose bytes differ from offset to offset.
     pub fn file(&self, name: &str, length: usize) -> Vec<u8> {
         let mut state = length as u64;
         let bytes: Vec<u8> = (0..length)
@@ -169,7 +169,7 @@ impl Scratch {
         bytes
     }
 
-    /// What is in the directory served, temporary files included.
+    /// Contents of the directory served, including temporary files.
     pub fn served(&self) -> Vec<String> {
         names(&self.path("in"))
     }

@@ -1,4 +1,4 @@
-//! What the state machine says, as events for programs.
+//! Converts events of the state machine to events for programs.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use fairway_verbs::abi::{ibv_ah_attr, ibv_gid, zeroed};
 use fairway_verbs::guard::lock;
 use fairway_verbs::pointer::Ptr;
 
-/// Tells everything that happened, in order.
+/// Delivers all pending events in order.
 pub(super) fn dispatch(cm_device: &CmDevice, state: &mut State) {
     while let Some(event) = state.manager.poll_event() {
         match event {
@@ -50,7 +50,8 @@ pub(super) fn dispatch(cm_device: &CmDevice, state: &mut State) {
     }
 }
 
-/// The queue pair whose completions the program is to poll before it hears that the peer has left.
+/// The queue pair whose completions the program must poll before it receives the event that the
+/// peer has disconnected.
 pub(in super::super) fn awaited(core: &Core) -> Option<Qpn> {
     let inner = lock(&core.inner);
     inner.own_queue_pair.filter(|_| !inner.leaves)
@@ -81,14 +82,14 @@ fn note(cm_device: &CmDevice, core: &Arc<Core>, event: &Event) -> Option<Note> {
     })
 }
 
-/// What the peer's REP settles.
+/// Records the connection parameters that the peer's REP determines.
 fn agree(core: &Core, reply: &Reply) {
     let mut inner = lock(&core.inner);
     let psn = inner.agreed;
     inner.agreed = Agreed {
         queue_pair: reply.queue_pair.value(),
         remote_psn: reply.psn.value(),
-        // What is in flight from there has to be served here.
+        // Operations that the peer has in flight must be served here.
         responder_resources: reply.initiator_depth,
         initiator_depth: reply.responder_resources,
         rnr_retries: reply.rnr_retries,
@@ -110,7 +111,7 @@ fn offered_by_reply(reply: &Reply) -> rdma_conn_param {
     }
 }
 
-/// Where the datagrams of a queue pair go, as `ibv_create_ah` wants to hear it.
+/// Address attributes for the datagrams of a queue pair, as `ibv_create_ah` takes them.
 pub(in super::super) fn address_of(
     cm_device: &CmDevice,
     local: IpAddr,
@@ -149,7 +150,7 @@ fn answered(cm_device: &CmDevice, core: &Arc<Core>, reply: &ServiceReply) -> Not
 
 // ---- requests ----
 
-/// The header's number for so many bytes of a packet.
+/// The number of `enum ibv_mtu` for this many payload bytes of a packet.
 pub(in super::super) fn mtu_code(bytes: u32) -> u8 {
     (bytes.ilog2().saturating_sub(7)).clamp(1, 5) as u8
 }
@@ -168,7 +169,7 @@ fn requested(
         })
         .flatten();
     let Some((core, listening)) = found else {
-        // No id listens at this address, and no program is told.
+        // No id listens at this address, and no program receives the request.
         let reason = if fits { Reason::INVALID_SERVICE } else { Reason::INVALID_MTU };
         let no_private = [0; Reject::PRIVATE_LEN];
         let _ = state.manager.reject(now(), connection, reason, &no_private);
@@ -183,7 +184,7 @@ fn requested(
             remote_psn: request.psn.value(),
             psn,
             mtu: request.mtu,
-            // What is in flight from there has to be served here.
+            // Operations that the peer has in flight must be served here.
             responder_resources: request.initiator_depth,
             initiator_depth: request.responder_resources,
             retries: request.retries,
@@ -218,7 +219,7 @@ fn queried(
     let Some((core, listening)) =
         newcomer(cm_device, state, listener, connection, request.service, &request.private)
     else {
-        // Refused thereby.
+        // Closing refuses the request.
         let _ = state.manager.close(now(), connection);
         return;
     };
@@ -230,7 +231,8 @@ fn queried(
     tell(note);
 }
 
-/// It listens at the wildcard address; that of IPv6 is also IPv4's, unless it was said otherwise.
+/// Whether an id listens at the wildcard address and accepts requests to `asked`. The IPv6 wildcard
+/// also covers IPv4, unless an option of the id excludes it.
 fn takes_all(core: &Core, asked: IpAddr) -> bool {
     let inner = lock(&core.inner);
     inner.local.is_some_and(|local| match local.ip() {
@@ -239,7 +241,8 @@ fn takes_all(core: &Core, asked: IpAddr) -> bool {
     })
 }
 
-/// A new id for a request, and the listening id; `None` if no id listens at its address.
+/// Returns a new id for a request, and the listening id; `None` if no id listens at the requested
+/// address.
 fn newcomer(
     cm_device: &CmDevice,
     state: &mut State,
@@ -253,7 +256,7 @@ fn newcomer(
     let listening = state.services.get(&service).filter(|found| found.listener == listener)?;
     let asked = plain(header.destination);
     let local = |core: &Arc<Core>| lock(&core.inner).local.map(|local| plain(local.ip()));
-    // An id that listens at this very address comes before those of the wildcard address.
+    // An id that listens at this exact address has priority over ids at the wildcard address.
     let exact = listening.cores.iter().find(|core| local(core) == Some(asked));
     let any = || listening.cores.iter().find(|core| takes_all(core, asked));
     let asked_core = Arc::clone(exact.or_else(any)?);
@@ -278,7 +281,7 @@ fn newcomer(
     let parent = unsafe { Ptr::found(parent) }?.handle();
     let id = Id::new(Arc::clone(&core), parent.channel.get(), parent.context.get(), ps);
     id.show();
-    // It is the program's once it gets the request.
+    // The program owns the new id from when it receives the request.
     id.give();
     state.cores.insert(connection, Arc::clone(&core));
     Some((core, asked_core))

@@ -1,4 +1,4 @@
-//! The calls of librdmacm, both ends in this process, over the loopback interface.
+//! Calls of librdmacm, with both ends in this process, over the loopback interface.
 
 // SAFETY (all unsafe code of this file): the contract of librdmacm is kept: ids, channels and
 // events are given back once, after their last use, and results point to room for them.
@@ -57,7 +57,7 @@ fn loopback(port: u16) -> libc::sockaddr_storage {
     address::write(SocketAddr::from(([127, 0, 0, 1], port)))
 }
 
-/// A channel and what came by it.
+/// A channel whose events the test receives.
 struct Side(*mut rdma_event_channel);
 
 /// An event that is acknowledged when it is dropped.
@@ -82,7 +82,7 @@ impl Heard {
         unsafe { (*self.0).param.conn }
     }
 
-    /// The first of its private data.
+    /// The first bytes of the event's private data.
     fn said(&self, length: usize) -> Vec<u8> {
         let param = self.param();
         assert!(usize::from(param.private_data_len) >= length);
@@ -101,7 +101,7 @@ impl Side {
         id
     }
 
-    /// The next event, which has to be of this kind.
+    /// Waits for the next event, which must be of this kind.
     fn hear(&self, kind: c_int) -> Heard {
         let mut event = null_mut();
         assert_eq!(unsafe { rdma_get_cm_event(self.0, &mut event) }, 0);
@@ -122,7 +122,7 @@ impl Side {
         }
     }
 
-    /// An id that knows the way to a port of this host.
+    /// An id that has resolved the route to a port of this host.
     fn resolved(&self, ps: c_int, port: u16) -> *mut rdma_cm_id {
         let id = self.id(ps);
         let mut to = loopback(port);
@@ -197,7 +197,7 @@ fn two_ids_connect_exchange_private_data_and_disconnect() {
 
     let request = server.hear(RDMA_CM_EVENT_CONNECT_REQUEST);
     assert_eq!(request.said(8), b"please\0\0");
-    // What one has in flight the other serves.
+    // Each end serves the operations that the other has in flight.
     let offered = request.param();
     assert_eq!((offered.responder_resources, offered.initiator_depth), (5, 3));
     assert_eq!((offered.retry_count, offered.rnr_retry_count), (7, 6));
@@ -216,7 +216,7 @@ fn two_ids_connect_exchange_private_data_and_disconnect() {
     assert_eq!((offered.responder_resources, offered.initiator_depth), (2, 2));
     drop(established);
     drop(server.hear(RDMA_CM_EVENT_ESTABLISHED));
-    // Both queue pairs send, to each other.
+    // Both queue pairs are ready to send to each other.
     let states = [active, passive].map(|id| {
         let mut attr: ibv_qp_attr = zeroed();
         attr.qp_state = IBV_QPS_RTR;
@@ -240,7 +240,7 @@ fn two_ids_connect_exchange_private_data_and_disconnect() {
     }
 }
 
-/// Both ends, connected.
+/// A listener and both ends of a connection.
 fn connected(server: &Side, client: &Side) -> [*mut rdma_cm_id; 3] {
     let (listener, port) = server.listen(RDMA_PS_TCP);
     let active = client.resolved(RDMA_PS_TCP, port);
@@ -254,7 +254,7 @@ fn connected(server: &Side, client: &Side) -> [*mut rdma_cm_id; 3] {
     [active, passive, listener]
 }
 
-/// One message without bytes, acknowledged.
+/// Sends one message without bytes, which is acknowledged.
 fn send_one(active: *mut rdma_cm_id, passive: *mut rdma_cm_id) {
     unsafe {
         let mut receive: ibv_recv_wr = zeroed();
@@ -287,7 +287,7 @@ fn operations(id: *mut rdma_cm_id) -> ibv_context_ops {
     unsafe { (*(*id).verbs.get()).ops }
 }
 
-/// Polls until there is a completion: its kind.
+/// Polls until there is a completion, and returns its kind.
 fn until_polled(operations: ibv_context_ops, cq: *mut ibv_cq) -> c_int {
     let begun = std::time::Instant::now();
     while begun.elapsed() < std::time::Duration::from_secs(10) {
@@ -324,7 +324,7 @@ fn disconnect_waits_until_the_last_message_is_polled() {
     let ids @ [active, passive, _] = connected(&server, &client);
     send_one(active, passive);
     assert_eq!(unsafe { rdma_disconnect(active) }, 0);
-    // When the peer has agreed it knows of it.
+    // The peer has confirmed the disconnection, so it has received the request.
     drop(client.hear(RDMA_CM_EVENT_DISCONNECTED));
     assert!(!has_news(&server, 0), "the message is not read yet");
     assert_eq!(until_polled(operations(passive), unsafe { (*passive).recv_cq.get() }), IBV_WC_RECV);
@@ -342,7 +342,7 @@ fn disconnect_is_delivered_to_a_program_that_never_polls() {
     drop(client.hear(RDMA_CM_EVENT_DISCONNECTED));
     drop(server.hear(RDMA_CM_EVENT_DISCONNECTED));
     part(ids);
-    // An id that is destroyed before gets no event.
+    // An id that is destroyed before the delivery gets no event.
     let (server, client) = (Side::new(), Side::new());
     let again @ [active, passive, _] = connected(&server, &client);
     send_one(active, passive);
@@ -420,7 +420,7 @@ fn peer_that_gives_up_before_it_is_accepted_is_no_event() {
         if active == first {
             part([first]);
         }
-        // What the first has said is older than the second one's request.
+        // Everything that the first client sent is older than the second client's request.
         request
     });
     equip(asked[0]);
@@ -473,7 +473,7 @@ fn calls_of_a_synchronous_id_return_after_their_event() {
             assert_eq!(rdma_disconnect(id), 0);
             rdma_destroy_qp(id);
             assert_eq!(rdma_destroy_id(id), 0);
-            // Refused, and the call says so.
+            // The connection is refused, and the call reports it.
             assert_eq!(rdma_create_id(null_mut(), &mut id, null_mut(), RDMA_PS_TCP), 0);
             assert_eq!(rdma_resolve_addr(id, null_mut(), (&raw mut to).cast(), 1000), 0);
             assert_eq!(rdma_connect(id, null_mut()), -1);
@@ -493,7 +493,7 @@ fn calls_of_a_synchronous_id_return_after_their_event() {
     let request = server.hear(RDMA_CM_EVENT_CONNECT_REQUEST);
     let refused = request.id();
     drop(request);
-    // To destroy is to refuse.
+    // Destroying the id refuses the request.
     assert_eq!(unsafe { rdma_destroy_id(refused) }, 0);
     waiting.join().expect("it ends");
     unsafe { rdma_destroy_qp(passive) };
@@ -510,7 +510,7 @@ struct SharedId(*mut rdma_cm_id);
 unsafe impl Send for SharedId {}
 
 impl SharedId {
-    /// Runs `call` on two threads at once, as often as is said on each.
+    /// Runs `call` on two threads at once, `times` times on each.
     fn by_two_threads(self, times: u32, call: impl Fn(*mut rdma_cm_id) + Copy + Send + 'static) {
         let ready = Arc::new(AtomicU32::new(0));
         let threads = [(); 2].map(|()| {
@@ -587,7 +587,7 @@ fn wrong_arguments_fail_with_the_error_number_of_linux() {
         for id in [id, listener, active] {
             assert_eq!(rdma_destroy_id(id), 0);
         }
-        // Without waiting, if the program asked for that.
+        // A program may make the channel non-blocking.
         libc::fcntl((*side.0).fd, libc::F_SETFL, libc::O_NONBLOCK);
         let mut event = null_mut();
         failed(rdma_get_cm_event(side.0, &mut event), libc::EAGAIN);

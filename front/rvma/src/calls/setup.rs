@@ -1,4 +1,4 @@
-//! Beginning, end, and addresses of processes.
+//! Initialisation, finalisation, and addresses of processes.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::net::Ipv6Addr;
@@ -29,12 +29,12 @@ const DEFAULTS: InitOptions = InitOptions {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn RVMA_Init(options: *const InitOptions) -> c_int {
     guard::status(|| {
-        // SAFETY: the header asks for a structure that says its size, or NULL.
+        // SAFETY: the header requires a structure that says its size, or NULL.
         let options = unsafe { read_options(options, DEFAULTS)? };
         if options.reserved != 0 {
             return Err(Failure::argument("reserved", options.reserved, "set it to 0"));
         }
-        // SAFETY: the header asks for C strings, or NULL.
+        // SAFETY: the header requires C strings, or NULL.
         library::begin(unsafe { Settings::new(&options)? })
     })
 }
@@ -47,17 +47,17 @@ pub extern "C" fn RVMA_Finalize() -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn RVMA_Resolve(text: *const c_char, address: *mut AddrIn) -> c_int {
     guard::status(|| {
-        // SAFETY: the header asks for a place for an address.
+        // SAFETY: the header requires a place for an address.
         let place = unsafe { out(address, "address")? };
         if text.is_null() {
             return Err(Failure::argument("text", "NULL", "give host:port"));
         }
-        // SAFETY: the header asks for a C string.
+        // SAFETY: the header requires a C string.
         let text = unsafe { CStr::from_ptr(text) }
             .to_str()
             .map_err(|_| Failure::argument("text", "no UTF-8", "give host:port"))?;
         let bound = library::current().ok().and_then(|library| library.local_addr().ok());
-        // A socket at `[::]` is one of both families.
+        // A socket at `[::]` serves both families.
         let bound = bound.filter(|bound| bound.ip() != Ipv6Addr::UNSPECIFIED);
         let found = address::resolve(text, bound.map(|bound| bound.is_ipv6()))?;
         place.write(AddrIn::new(found));
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn RVMA_Resolve(text: *const c_char, address: *mut AddrIn)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn RVMA_Local_addr(address: *mut AddrIn) -> c_int {
     guard::status(|| {
-        // SAFETY: the header asks for a place for an address.
+        // SAFETY: the header requires a place for an address.
         let place = unsafe { out(address, "address")? };
         let bound = library::current()?.local_addr()?;
         place.write(AddrIn::new(address::reachable(bound)));
@@ -83,10 +83,10 @@ pub unsafe extern "C" fn RVMA_Addr_string(
     size: usize,
 ) -> c_int {
     guard::status(|| {
-        // SAFETY: the header asks for an address.
+        // SAFETY: the header requires an address.
         let address = unsafe { address.as_ref() }
             .ok_or_else(|| Failure::argument("address", "NULL", "give an address"))?;
-        // SAFETY: the header asks for room for `size` bytes.
+        // SAFETY: the header requires room for `size` bytes.
         unsafe { out(text, "text")? };
         let found = address.socket_addr()?.to_string();
         if found.len() >= size {

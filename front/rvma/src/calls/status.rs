@@ -1,4 +1,4 @@
-//! What statuses mean.
+//! Texts for statuses.
 
 use std::ffi::{c_char, c_int};
 

@@ -1,4 +1,4 @@
-//! Putting and getting: the initiator's side.
+//! Puts and gets, at the initiator.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -16,7 +16,7 @@ use crate::types::{AddrIn, EPOCH_ANY, OpOptions, read_options};
 /// `RVMA_Request`: a handle.
 type Request = *mut c_void;
 
-/// What the calls of this file have in common.
+/// Arguments that all calls of this file share.
 struct Transfer {
     direction: Direction,
     buffer: *const c_void,
@@ -28,13 +28,13 @@ struct Transfer {
 
 impl Transfer {
     /// # Safety
-    /// The header's promises for the arguments: the buffer is the library's until the operation has
-    /// ended.
+    /// The header's promises for the arguments hold: the buffer belongs to the library until the
+    /// operation has ended.
     unsafe fn begin(&self, library: &Library, detached: bool) -> Result<usize> {
-        // SAFETY: the header asks for a structure that says its size, or NULL.
+        // SAFETY: the header requires a structure that says its size, or NULL.
         let options = unsafe { read_options(self.options, OpOptions::default())? };
         let to = mail_to(self.mailbox, &options)?;
-        // SAFETY: the header asks for an address.
+        // SAFETY: the header requires an address.
         let address = unsafe { self.address.as_ref() }
             .ok_or_else(|| Failure::argument("the address", "NULL", "use RVMA_Resolve"))?
             .socket_addr()?;
@@ -44,7 +44,7 @@ impl Transfer {
             let peer = library.peers.get(address)?;
             library.operations.begin(self.direction, &peer, &lease, to, detached)
         };
-        // The connection may have ended between being looked up and being used: once more, then.
+        // The connection may have ended after it was looked up, so a second attempt is made.
         match begin() {
             Err(failure) if failure.status == Status::Peer => begin(),
             other => other,
@@ -85,7 +85,7 @@ fn mail_to(mailbox: *mut c_void, options: &OpOptions) -> Result<MailboxAddress> 
     let to = MailboxAddress::new(mailbox_address(mailbox), key as u32).offset(offset);
     match epoch {
         EPOCH_ANY => Ok(to),
-        // The receiver takes the low 32 bits for the epoch nearest to its current one.
+        // The receiver extends the low 32 bits to the epoch nearest to its current one.
         0.. => Ok(to.epoch(epoch as u32)),
         _ => Err(Failure::argument("epoch", epoch, "name an epoch, or RVMA_EPOCH_ANY")),
     }
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn RVMA_Iget(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn RVMA_Test(request: *mut Request, done: *mut c_int) -> c_int {
     guard::status(|| {
-        // SAFETY: the header asks for a request, and for a place for the answer.
+        // SAFETY: the header requires a request, and for a place for the answer.
         let (handle, done) = unsafe { (handle_at(request)?, out(done, "done")?) };
         done.write(0);
         let library = library::current()?;
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn RVMA_Test(request: *mut Request, done: *mut c_int) -> c
 pub unsafe extern "C" fn RVMA_Wait_request(request: *mut Request, timeout_ms: i64) -> c_int {
     guard::status(|| {
         let deadline = Deadline::after_ms(timeout_ms);
-        // SAFETY: the header asks for a request.
+        // SAFETY: the header requires a request.
         let handle = unsafe { handle_at(request)? };
         let library = library::current()?;
         if handle == 0 {

@@ -1,4 +1,4 @@
-//! Waiting for epochs.
+//! Waiting for the end of epochs.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -21,7 +21,7 @@ pub unsafe extern "C" fn RVMA_Wait(
     guard::status(|| {
         let deadline = Deadline::after_ms(timeout_ms);
         let window = library::current()?.window(win as usize)?;
-        // SAFETY: the header asks for a place for an epoch.
+        // SAFETY: the header requires a place for an epoch.
         let place = unsafe { out(epoch, "epoch")? };
         place.write(window.wait(deadline)?);
         Ok(())
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn RVMA_Wait_ptr(
         if notification_ptr.is_null() || !notification_ptr.is_aligned() {
             return Err(Failure::argument("notification_ptr", "that", "point to a pointer"));
         }
-        // SAFETY: the header asks for a notification pointer; every thread that stores to one does
+        // SAFETY: the header requires a notification pointer; every thread that stores to one does
         // so atomically.
         let pointer = unsafe { AtomicPtr::from_ptr(notification_ptr) };
         wait_until(timeout_ms, || pointer.load(Ordering::Acquire) != old)
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn RVMA_Wait_record(record: *const EpochRecord, timeout_ms
         if record.is_null() || !record.is_aligned() {
             return Err(Failure::argument("record", "that", "point to an RVMA_Record"));
         }
-        // SAFETY: the header asks for a record, all of whose members are atomics to us.
+        // SAFETY: the header requires a record, all of whose members are atomics to us.
         let record = unsafe { &*record };
         wait_until(timeout_ms, || record.is_done())
     })

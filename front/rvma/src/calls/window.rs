@@ -1,4 +1,4 @@
-//! Windows: the receiver's side.
+//! Windows, at the receiver.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -70,11 +70,11 @@ unsafe fn create(
     options: *const WinOptions,
 ) -> Win {
     guard::value(ptr::null_mut(), || {
-        // SAFETY: the header asks for a structure that says its size, or NULL.
+        // SAFETY: the header requires a structure that says its size, or NULL.
         let options = unsafe { read_options(options, WinOptions::default())? };
         let mut mailbox = mailbox_options(address, threshold, epoch_type, &options)?;
         let library = library::current()?;
-        // SAFETY: the header asks for a key of the caller's, or NULL.
+        // SAFETY: the header requires a key of the caller's, or NULL.
         let given = unsafe { key.as_ref() }.copied().unwrap_or(0);
         let drawn = if given == KEY_NEW { Some(draw_key()?) } else { None };
         mailbox.key = drawn.unwrap_or(given) as u32;
@@ -118,7 +118,7 @@ fn mailbox_options(
         .nack(!has(NO_NACK)))
 }
 
-/// A secret that is neither "none" nor "draw one".
+/// Draws a secret other than 0 ("none") and `KEY_NEW` ("draw one").
 fn draw_key() -> Result<i32> {
     loop {
         let mut key = 0i32;
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn RVMA_Post_buffer(
     guard::status(|| {
         check_aligned(notification_ptr, "notification_ptr")?;
         let notify = Notify::Pointer(notification_ptr);
-        // SAFETY: the header gives us the buffer and the pointer until it is handed back.
+        // SAFETY: the header lends the buffer and the pointer until the buffer is returned.
         unsafe { post(buffer, size, notify, win) }
     })
 }
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn RVMA_Post_buffer_record(
             return Err(Failure::argument("record", "NULL", "give a zeroed RVMA_Record"));
         }
         check_aligned(record, "record")?;
-        // SAFETY: the header gives us the buffer and the record until it is handed back.
+        // SAFETY: the header lends the buffer and the record until the buffer is returned.
         unsafe { post(buffer, size, Notify::Record(record), win) }
     })
 }
@@ -232,7 +232,7 @@ pub unsafe extern "C" fn RVMA_Win_get_buf_ptrs(
         let mut taken = 0;
         while taken < room {
             let Some(epoch) = window.take()? else { break };
-            // SAFETY: the header asks for an array of `count` pointers.
+            // SAFETY: the header requires an array of `count` pointers.
             unsafe { notification_ptrs.add(taken).write(epoch.buffer) };
             taken += 1;
         }
@@ -245,7 +245,7 @@ pub unsafe extern "C" fn RVMA_Win_rewind(win: Win, back: i64, epoch: *mut EpochI
     guard::status(|| {
         let rewound = library::current()?.window(win as usize)?.rewind(back)?;
         if !epoch.is_null() {
-            // SAFETY: the header asks for a place for an epoch.
+            // SAFETY: the header requires a place for an epoch.
             unsafe { out(epoch, "epoch")? }.write(rewound);
         }
         Ok(())

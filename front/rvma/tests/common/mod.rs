@@ -1,5 +1,5 @@
 //! An installed copy of the library, and programs compiled against it.
-#![allow(dead_code)] // Every test file uses some of it.
+#![allow(dead_code)] // Every test file uses some of these functions.
 
 use std::io::Write;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Far longer than any program takes.
+/// Far longer than any program runs.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The folder of this crate.
@@ -20,7 +20,7 @@ pub fn text(path: &str) -> String {
     std::fs::read_to_string(here().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Is this tool there? If not, says what is skipped.
+/// Whether this tool is installed. If not, prints what is skipped.
 pub fn has(tool: &str, skipped: &str) -> bool {
     let there = Command::new(tool)
         .arg("--version")
@@ -34,12 +34,12 @@ pub fn has(tool: &str, skipped: &str) -> bool {
     there
 }
 
-/// Says what is skipped, also when the output of tests that pass is not shown.
+/// Prints what is skipped, even if the output of successful tests is hidden.
 pub fn skip(what: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED: {what}");
 }
 
-/// What a command printed; it has to succeed.
+/// Runs a command, which must succeed, and returns its output.
 pub fn output(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = command.output().expect("the command starts");
     let stderr = String::from_utf8_lossy(&stderr);
@@ -53,18 +53,18 @@ pub struct Installed {
 }
 
 impl Installed {
-    /// Installs into a folder of this name. `None`, with a line that says so, where it can't be
-    /// tested.
+    /// Installs into a folder of this name. `None`, with a line that reports it, where that can't
+    /// be tested.
     pub fn new(name: &str) -> Option<Installed> {
         let skipped = "tests of the C library";
         if !["cc", "make", "pkg-config"].iter().all(|tool| has(tool, skipped)) {
             return None;
         }
         let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        // What an earlier run has left.
+        // Removes what an earlier run has left.
         let _ = std::fs::remove_dir_all(&root);
         let this = std::env::current_exe().expect("this program has a path");
-        // Cargo builds the libraries of a package for its tests, and leaves them where they are.
+        // Cargo builds the libraries of a package for its tests, and does not move them.
         let built = this.parent().expect("target/PROFILE/deps/PROGRAM");
         output(
             Command::new("make")
@@ -74,7 +74,7 @@ impl Installed {
                 .arg(format!("BUILT={}", built.display()))
                 .arg(format!("PREFIX={}", root.display()))
                 .args(["DESTDIR=", "VERSION=0.1.0"])
-                // Not of the make that runs these tests.
+                // These variables belong to the make that runs the tests.
                 .env_remove("MAKEFLAGS")
                 .env_remove("MAKELEVEL"),
         );
@@ -85,7 +85,7 @@ impl Installed {
         self.root.join(inside)
     }
 
-    /// What pkg-config says to these questions.
+    /// Flags that pkg-config prints for these options.
     pub fn flags(&self, questions: &[&str]) -> Vec<String> {
         let mut command = Command::new("pkg-config");
         command.args(questions).arg("rvma");
@@ -93,8 +93,8 @@ impl Installed {
         output(&mut command).split_whitespace().map(String::from).collect()
     }
 
-    /// Compiles a C program of this crate, with warnings as errors.
-    /// `variant` goes into its name.
+    /// Compiles a C program of this crate, with warnings as errors. `variant` becomes part of its
+    /// name.
     pub fn compile(
         &self,
         source: &str,
@@ -128,12 +128,12 @@ pub enum Linking {
     Static,
 }
 
-/// Runs a program, which has to succeed, and in time. What it prints goes where tests print.
+/// Runs a program, which must succeed within the time-out. Its output goes where tests print.
 pub fn run(program: &Path) {
     let mut child = Command::new(program)
         .env("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0:exitcode=99")
         .stdin(Stdio::null())
-        // A group of its own, which can be ended as a whole.
+        // The program gets its own process group, which can be killed as a whole.
         .process_group(0)
         .spawn()
         .expect("the program starts");

@@ -159,7 +159,7 @@ pub struct ibv_device_attr_ex {
     pub phys_port_cnt_ex: u32,
 }
 
-/// The first 48 bytes are what the exported `ibv_query_port` of old fills.
+/// The exported `ibv_query_port` of old programs fills only the first 48 bytes.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_port_attr {
@@ -185,7 +185,7 @@ pub struct ibv_port_attr {
     pub link_layer: u8,
     pub flags: u8,
     pub port_cap_flags2: u16,
-    /// Newer than Debian 12's header: only filled if the caller's struct is long enough.
+    /// Newer than Debian 12's header. Filled only if the caller's struct is long enough.
     pub active_speed_ex: u32,
 }
 

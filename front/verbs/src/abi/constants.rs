@@ -1,4 +1,4 @@
-//! Numbers of the header.
+//! Numeric constants of the header.
 
 use libc::{c_int, c_uint};
 
@@ -6,7 +6,8 @@ pub const IBV_NODE_CA: c_int = 1;
 pub const IBV_TRANSPORT_IB: c_int = 0;
 
 pub const IBV_GID_TYPE_ROCE_V2: u32 = 2;
-/// What `ibv_query_gid_type` says, which has numbers of its own.
+/// RoCE v2 as `ibv_query_gid_type` reports it; that function has numbers different from the
+/// header's.
 pub const IBV_GID_TYPE_SYSFS_ROCE_V2: c_int = 1;
 
 pub const IBV_DEVICE_BAD_QKEY_CNTR: c_uint = 1 << 2;
@@ -14,9 +15,9 @@ pub const IBV_DEVICE_CURR_QP_STATE_MOD: c_uint = 1 << 7;
 pub const IBV_DEVICE_SYS_IMAGE_GUID: c_uint = 1 << 11;
 pub const IBV_DEVICE_RC_RNR_NAK_GEN: c_uint = 1 << 12;
 
-/// Atomics are atomic among the queue pairs of a device. (Here they are atomic with the owner's own
-/// instructions, too, which would be `IBV_ATOMIC_GLOB`. But adapters and soft-RoCE say this, and
-/// UCX takes no other value for atomics of the device.)
+/// Atomics are atomic among the queue pairs of a device. (Here they are atomic with the processor's
+/// own instructions, too, which would be `IBV_ATOMIC_GLOB`. But adapters and soft-RoCE report this
+/// value, and UCX accepts no other for atomics of the device.)
 pub const IBV_ATOMIC_HCA: c_int = 1;
 
 pub const IBV_PORT_DOWN: c_int = 1;
@@ -61,7 +62,7 @@ pub const IBV_WC_GRH: c_uint = 1;
 pub const IBV_WC_WITH_IMM: c_uint = 2;
 pub const IBV_WC_WITH_INV: c_uint = 8;
 
-/// Those of `create_cq_ex`'s fields that a completion of ours has: all standard ones.
+/// Fields of `create_cq_ex` that this library's completions have: all standard ones.
 pub const IBV_WC_STANDARD_FLAGS: u64 = 0x7f;
 pub const IBV_WC_EX_WITH_COMPLETION_TIMESTAMP: u64 = 1 << 7;
 pub const IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK: u64 = 1 << 11;
@@ -78,7 +79,7 @@ pub const IBV_ACCESS_MW_BIND: c_uint = 16;
 pub const IBV_ACCESS_ZERO_BASED: c_uint = 32;
 pub const IBV_ACCESS_ON_DEMAND: c_uint = 64;
 pub const IBV_ACCESS_HUGETLB: c_uint = 128;
-/// Memory may be seen to change in another order than that of the operations.
+/// Memory may change in another order than that of the operations.
 pub const IBV_ACCESS_RELAXED_ORDERING: c_uint = 1 << 20;
 /// Flags that a device may ignore; relaxed ordering is among them.
 pub const IBV_ACCESS_OPTIONAL_RANGE: c_uint = 0x3ff0_0000;
@@ -146,6 +147,6 @@ pub const IBV_SEND_SIGNALED: c_uint = 2;
 pub const IBV_SEND_SOLICITED: c_uint = 4;
 pub const IBV_SEND_INLINE: c_uint = 8;
 
-/// Operations that a queue pair with `ibv_wr_*` functions may be asked for: WRITE, SEND, READ,
-/// atomics, with immediate data or invalidation.
+/// Operations that a program may request for a queue pair with `ibv_wr_*` functions: WRITE, SEND,
+/// READ, atomics, with immediate data or invalidation.
 pub const SEND_OPS: u64 = 0x7f | 1 << 9;

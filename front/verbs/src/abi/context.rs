@@ -20,11 +20,13 @@ pub struct ibv_device {
     pub ibdev_path: [c_char; 256],
 }
 
-/// Stands in slots that no longer have a meaning.
+/// Type of slots that no longer have a meaning.
 pub type Compat = extern "C" fn() -> *mut c_void;
-/// A function that we do not offer: it ignores what it is given.
+/// A function that this library does not offer and that returns a null pointer. It ignores its
+/// arguments.
 pub type NoPointer = extern "C" fn() -> *mut c_void;
-/// Likewise, of those that return an error number.
+/// A function that this library does not offer and that returns an error number. It ignores its
+/// arguments.
 pub type NoStatus = extern "C" fn() -> c_int;
 
 #[repr(C)]
@@ -71,7 +73,7 @@ pub struct ibv_context {
 }
 
 /// The newest layout (v65). It grows upwards: a program that was compiled against an older header
-/// counts back from `context`, and finds its fields.
+/// finds its fields by counting back from `context`.
 #[repr(C)]
 pub struct verbs_context {
     pub free_buf: NoStatus,

@@ -1,4 +1,4 @@
-//! Queue pairs and completion queues with their functions inside.
+//! Queue pairs and completion queues that contain their function pointers.
 
 use super::{Field, ibv_ah, ibv_cq, ibv_data_buf, ibv_qp, ibv_sge};
 use crate::pointer::{Array, Locked, Out, Ptr};

@@ -1,4 +1,4 @@
-//! Fields of the header's structs that more than one party changes.
+//! Fields of the header's structs that more than one thread changes.
 
 use std::sync::atomic::{
     AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
@@ -12,7 +12,7 @@ use std::sync::atomic::{
 #[repr(transparent)]
 pub struct Field<T: Word>(T::Atomic);
 
-/// A type that the processor reads and writes at once.
+/// A type that the processor reads and writes atomically.
 pub trait Word: Copy {
     type Atomic;
 
@@ -73,7 +73,7 @@ impl<T: Word> Field<T> {
         value.store(&self.0);
     }
 
-    /// Writes a value and returns the one before. Of several calls at once, no two get the same.
+    /// Writes a value and returns the previous one. Concurrent calls each return a different one.
     pub fn replace(&self, value: T) -> T {
         value.swap(&self.0)
     }
@@ -84,7 +84,7 @@ impl<P> Field<*mut P> {
         Field::new(std::ptr::null_mut())
     }
 
-    /// Writes a null pointer and returns what was there.
+    /// Writes a null pointer and returns the previous pointer.
     pub fn take(&self) -> *mut P {
         self.replace(std::ptr::null_mut())
     }

@@ -35,7 +35,7 @@ pub unsafe trait Zero: Sized {}
 unsafe impl<T: Zero, const LENGTH: usize> Zero for [T; LENGTH] {}
 
 /// Implements [`Zero`](crate::abi::Zero) for structs of C that consist of numbers, raw pointers,
-/// and what need not be initialised.
+/// and fields that may stay uninitialised.
 #[macro_export]
 macro_rules! zero {
     ($($name:ty),* $(,)?) => {
@@ -46,11 +46,11 @@ macro_rules! zero {
 zero! {
     ibv_ah_attr, ibv_device_attr, ibv_device_attr_ex, ibv_port_attr, ibv_qp_attr, ibv_recv_wr,
     ibv_send_wr, ibv_wc,
-    // The system's.
+    // Structs of the operating system.
     libc::addrinfo, libc::sockaddr_in, libc::sockaddr_in6, libc::sockaddr_storage,
 }
 
-/// A struct of C that is all zeroes.
+/// Returns a struct of C whose bytes are all zero.
 pub fn zeroed<T: Zero>() -> T {
     // SAFETY: zeroes are a legal value of the type (`Zero`).
     unsafe { std::mem::zeroed() }

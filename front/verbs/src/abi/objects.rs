@@ -1,4 +1,4 @@
-//! Objects that programs hold, and what they say when they ask for one.
+//! Objects that programs hold, and the attributes by which they create them.
 
 use super::{Field, ibv_context, ibv_gid};
 use libc::{c_int, c_uint, c_void, pthread_cond_t, pthread_mutex_t};
@@ -173,7 +173,7 @@ pub struct ibv_qp_init_attr_ex {
 }
 
 impl ibv_qp_init_attr_ex {
-    /// What it has in common with [`ibv_qp_init_attr`].
+    /// The fields that this struct shares with [`ibv_qp_init_attr`].
     pub fn base(&self) -> ibv_qp_init_attr {
         ibv_qp_init_attr {
             qp_context: self.qp_context,
@@ -274,7 +274,7 @@ pub struct ibv_modify_cq_attr {
     pub cq_period: u16,
 }
 
-/// What an asynchronous event is about: a pointer to an object, or a port number.
+/// Subject of an asynchronous event: a pointer to an object, or a port number.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union ibv_event_element {

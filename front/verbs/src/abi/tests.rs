@@ -1,11 +1,12 @@
-//! The C compiler compares our sizes and offsets with the installed header's.
+//! Compares this library's sizes and offsets with those of the installed header, by the C compiler.
 
 use super::*;
 use std::fmt::Write as _;
 use std::mem::{offset_of, size_of};
 use std::process::Command;
 
-/// `what` is a line of C; the compiler refuses the file if it does not hold.
+/// Adds an assertion: `what` is an expression of C, and the compiler refuses the file if it is
+/// false.
 fn assert_line(text: &mut String, what: &str) {
     writeln!(text, "_Static_assert({what}, \"{what}\");").expect("a string takes it");
 }
@@ -350,7 +351,7 @@ fn work() -> String {
 
 fn contexts() -> String {
     let mut text = String::new();
-    // What is newer than the header stands at the end, and is not compared.
+    // Fields newer than the header are at the end, and are not compared.
     layout!(
         partly text, "struct ibv_qp_ex", ibv_qp_ex, qp_base, comp_mask, wr_id, wr_flags,
         wr_atomic_cmp_swp, wr_atomic_fetch_add, wr_bind_mw, wr_local_inv, wr_rdma_read,
@@ -433,7 +434,8 @@ fn devices() -> String {
     text
 }
 
-/// The header's `verbs_context` may be shorter: its fields are counted from its end.
+/// Compares the fields of `verbs_context`. The header's struct may be shorter, so they are counted
+/// from its end.
 fn extended_context() -> String {
     let mut text = String::new();
     let mut line = |name: &str, at: usize| {

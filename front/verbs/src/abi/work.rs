@@ -55,7 +55,7 @@ pub union wr_target {
     pub rdma: wr_rdma,
     pub atomic: wr_atomic,
     pub ud: wr_ud,
-    /// What an operation has that uses none of these.
+    /// For operations that use none of the other fields.
     #[cfg(test)]
     pub nothing: (),
 }
@@ -73,7 +73,7 @@ pub struct ibv_send_wr {
     pub imm_data: MaybeUninit<u32>,
     pub wr: wr_target,
     pub remote_srqn: MaybeUninit<u32>,
-    /// Memory windows and TSO, which we do not have: 48 bytes.
+    /// Parameters of memory windows and TSO, which are not offered: 48 bytes.
     pub tail: MaybeUninit<[u64; 6]>,
 }
 
@@ -96,11 +96,11 @@ macro_rules! requests {
         }
 
         impl $name {
-            /// Where the bytes of the request are.
+            /// Scatter-gather entries of the request.
             ///
             /// # Safety
             ///
-            /// A program has posted it, and the call has not returned.
+            /// A program has posted the request, and the call has not returned.
             #[inline]
             pub unsafe fn entries(&self) -> Result<&[ibv_sge]> {
                 match usize::try_from(self.num_sge).map_err(|_| EINVAL)? {

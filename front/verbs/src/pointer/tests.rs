@@ -6,13 +6,13 @@ use std::ptr::null;
 use super::*;
 use crate::abi::{Field, ibv_recv_wr, zeroed};
 
-/// A struct of a header.
+/// A struct as a C header defines it.
 #[repr(C)]
 struct Base {
     number: Field<u32>,
 }
 
-/// An object around it.
+/// The object that contains the struct.
 #[repr(C)]
 struct Object {
     before: u64,
@@ -35,7 +35,7 @@ impl Lockable for Base {
 }
 
 fn given() -> *mut Base {
-    // SAFETY: it moves into the box here, and stays there.
+    // SAFETY: the lock moves into the box here, and is not moved again.
     let locked = unsafe { Held::new("begun".to_owned()) };
     Base::give(Box::new(Object { before: 5, base: Base { number: Field::new(7) }, locked }))
 }
@@ -43,7 +43,7 @@ fn given() -> *mut Base {
 #[test]
 fn handle_leads_to_its_object_while_the_program_writes_a_field() {
     let handle = given();
-    // SAFETY: it is taken back below.
+    // SAFETY: the object is taken back below.
     let object = unsafe { Ptr::kept(handle) }.object();
     assert_eq!((object.before, object.base.number.get()), (5, 7));
     // SAFETY: what C does with `handle->number = 9`.
@@ -58,7 +58,7 @@ fn handle_leads_to_its_object_while_the_program_writes_a_field() {
 #[test]
 fn lock_taken_by_one_call_is_released_by_a_later_one() {
     let handle = given();
-    // SAFETY: it is taken back below.
+    // SAFETY: the object is taken back below.
     let object = unsafe { Ptr::kept(handle) };
     object.object().locked.acquire().push_str(", continued");
     let (_, mut value) = Locked(object).open();
@@ -74,7 +74,7 @@ fn list_of_requests_ends_with_a_null_pointer() {
     let mut requests: [ibv_recv_wr; 3] = zeroed();
     let start = requests.as_mut_ptr();
     for at in 0..3 {
-        // SAFETY: within the array.
+        // SAFETY: the index is within the array.
         unsafe {
             (*start.add(at)).wr_id = at as u64;
             (*start.add(at)).next = if at == 2 { null_mut() } else { start.add(at + 1) };

@@ -1,7 +1,8 @@
-//! The C library's functions that take a path, in front of it.
+//! Replacements of the C library's functions that take a path.
 //!
-//! They compare a few bytes and go on to the next library's function of the name. They take no
-//! lock, allocate nothing and touch no errno for other paths than those of RDMA devices.
+//! They compare a few bytes and then call the next library's function of the same name. For paths
+//! other than those of RDMA devices they take no lock, allocate no memory and leave errno
+//! unchanged.
 
 use std::ffi::{CStr, CString, c_void};
 use std::mem::transmute;
@@ -12,7 +13,7 @@ use libc::{c_char, c_int, c_uint};
 
 use super::{is_ours, redirected};
 
-/// The next library's function of a name, looked up when it is first needed.
+/// The next library's function of a name, looked up on first use.
 struct Next {
     name: &'static CStr,
     found: AtomicPtr<c_void>,
@@ -28,7 +29,7 @@ impl Next {
         if !found.is_null() {
             return found;
         }
-        // Names that new programs no longer call have old versions only.
+        // Names that new programs no longer call exist only in old versions.
         const OLDEST: &[&CStr] = &[c"GLIBC_2.2.5", c"GLIBC_2.17", c"GLIBC_2.4"];
         let name = self.name.as_ptr();
         // SAFETY: the names end with zero bytes.
@@ -44,7 +45,7 @@ impl Next {
     }
 }
 
-/// Where to look for a path, if that is elsewhere.
+/// The path that replaces `path`, if RDMA devices are looked for there.
 ///
 /// # Safety
 ///
@@ -59,7 +60,7 @@ unsafe fn elsewhere(path: *const c_char) -> Option<CString> {
     if is_ours(path.to_bytes()) { redirected(path) } else { None }
 }
 
-/// What a function returns that the C library does not have.
+/// Value that a function returns if the C library lacks it.
 trait Failed {
     const FAILED: Self;
 }
@@ -76,7 +77,7 @@ impl<T> Failed for *mut T {
     const FAILED: *mut T = null_mut();
 }
 
-/// Functions that differ from the C library's only in where they look for `path`.
+/// Defines functions that differ from the C library's only in the path that they use.
 macro_rules! in_front_of {
     ($($name:ident [$($before:ident: $before_type:ty),*] path ($($after:ident: $after_type:ty),*)
         -> $result:ty;)*) => {
@@ -87,7 +88,7 @@ macro_rules! in_front_of {
             $(, $after: $after_type)*
         ) -> $result {
             static NEXT: Next = Next::new(
-                // A literal and a zero byte.
+                // The name is a literal followed by a zero byte.
                 match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                     Ok(name) => name,
                     Err(_) => panic!("a zero byte in a name"),

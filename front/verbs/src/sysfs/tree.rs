@@ -1,4 +1,4 @@
-//! The folder with a copy of what a kernel would show of the devices.
+//! The folder with a copy of the files by which a kernel would present the devices.
 
 use std::collections::hash_map::RandomState;
 use std::ffi::CString;
@@ -15,23 +15,23 @@ use crate::device::{self, DeviceHandle};
 use crate::device_state::DeviceState;
 use crate::query;
 
-/// The tree of this process.
+/// The folder of this process.
 pub(super) struct Tree {
     root: PathBuf,
     devices: Vec<&'static DeviceHandle>,
 }
 
-/// The files and folders of this process's tree, in the order in which they can be removed.
+/// Files and folders of this process's tree, in the order in which they can be removed.
 struct Contents {
-    /// The process that wrote the tree: a child of `fork` must not remove it.
+    /// Id of the process that wrote the tree, because a child of `fork` must not remove it.
     owner: u32,
-    /// Paths; true for a folder.
+    /// Path of each entry, and whether it is a folder.
     entries: Vec<(CString, bool)>,
 }
 
 static CONTENTS: OnceLock<Contents> = OnceLock::new();
 
-/// The tree, written now if it has not been yet. `None` if that is impossible.
+/// Returns the tree, and writes it on first use. `None` if it can't be written.
 pub(super) fn tree() -> Option<&'static Tree> {
     static TREE: OnceLock<Option<Tree>> = OnceLock::new();
     TREE.get_or_init(|| {
@@ -52,17 +52,17 @@ impl Tree {
         self.devices.len()
     }
 
-    /// Writes the counters as they are now.
+    /// Writes the current values of the counters.
     pub(super) fn refresh(&self) {
         for device in &self.devices {
-            // A reader finds the old numbers, if the disk is full.
+            // If the disk is full, readers find the old numbers.
             let _ = write_counters(&port(&self.root, device), device);
         }
     }
 }
 
 fn name() -> String {
-    // Numbers of processes are only unique within their namespace.
+    // Process ids are unique only within their namespace.
     let space = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     let space: String = space.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
     // SAFETY: no pointers.
@@ -70,25 +70,25 @@ fn name() -> String {
     format!("fairway-verbs-{user}-{space}-")
 }
 
-/// Removes what processes left that were killed.
+/// Removes the trees of processes that were killed.
 fn sweep(parent: &Path, prefix: &str) -> io::Result<()> {
     for entry in fs::read_dir(parent)? {
         let entry = entry?;
         let name = entry.file_name();
         let process = name.to_str().and_then(|name| name.strip_prefix(prefix));
-        // The process, and a random number if the name without one was taken.
+        // The name ends with the process id, and a random number if the name without one was taken.
         let process = process.and_then(|rest| rest.split('.').next());
         let process = process.and_then(|number| number.parse::<u32>().ok());
         if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
-            // Another user may have made a folder of that name, which is left.
+            // Another user may have made a folder of that name; it stays.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
     Ok(())
 }
 
-/// Removes the tree. `exit` may be called by a signal's handler, so this takes no lock and no
-/// memory: the thread that runs it may have been interrupted while it held the allocator's.
+/// Removes the tree. A signal handler may call `exit`, so this function takes no lock and allocates
+/// no memory: the thread that runs it may have been interrupted while it held the allocator's lock.
 extern "C" fn remove() {
     // SAFETY: no pointers.
     let process = unsafe { libc::getpid() } as u32;
@@ -104,15 +104,16 @@ extern "C" fn remove() {
     }
 }
 
-/// Makes a folder of this name, or of one that begins so.
+/// Creates a folder with this name, or with a random suffix if the name is taken.
 fn make_root(parent: &Path, name: &str) -> io::Result<PathBuf> {
     let make = |root: PathBuf| fs::DirBuilder::new().mode(0o700).create(&root).map(|()| root);
     let is_taken = |error: &io::Error| error.kind() == io::ErrorKind::AlreadyExists;
     let root = parent.join(name);
     match make(root.clone()) {
-        // Of an earlier process of this number, in this one's lifetime before `exec`.
+        // The folder belongs to an earlier program of this process id, for example to this process
+        // before `exec`.
         Err(error) if is_taken(&error) && fs::remove_dir_all(&root).is_ok() => make(root),
-        // Every user may make such a folder, or a link, and keep this process from the name.
+        // Any user may create such a folder or link and so block the name for this process.
         Err(error) if is_taken(&error) => {
             let random = RandomState::new().build_hasher().finish();
             make(parent.join(format!("{name}.{random:016x}")))
@@ -121,7 +122,7 @@ fn make_root(parent: &Path, name: &str) -> io::Result<PathBuf> {
     }
 }
 
-/// Adds what is in a folder, and then the folder.
+/// Adds the contents of a folder, and then the folder itself.
 fn collect(folder: &Path, entries: &mut Vec<(CString, bool)>) -> io::Result<()> {
     let named = |path: PathBuf| CString::new(path.into_os_string().into_encoded_bytes());
     for entry in fs::read_dir(folder)? {
@@ -138,7 +139,7 @@ fn collect(folder: &Path, entries: &mut Vec<(CString, bool)>) -> io::Result<()> 
 fn write(devices: Vec<&'static DeviceHandle>) -> io::Result<Tree> {
     let (parent, prefix) = (std::env::temp_dir(), name());
     let process = std::process::id();
-    // What can't be removed belongs to another user.
+    // Entries that can't be removed belong to another user.
     let _ = sweep(&parent, &prefix);
     let root = make_root(&parent, &format!("{prefix}{process}"))?;
     for folder in ["sys/class/infiniband", "sys/class/infiniband_verbs", "dev/infiniband"] {
@@ -165,7 +166,7 @@ fn port(root: &Path, device: &DeviceHandle) -> PathBuf {
     root.join("sys/class/infiniband").join(&device.device.name).join("ports/1")
 }
 
-/// Four hexadecimal digits, a colon, and so on.
+/// Formats bytes as groups of four hexadecimal digits, separated by colons.
 fn groups(bytes: &[u8]) -> String {
     let group = |pair: &[u8]| format!("{:02x}{:02x}", pair[0], pair[1]);
     bytes.chunks_exact(2).map(group).collect::<Vec<_>>().join(":")
@@ -206,7 +207,7 @@ fn write_device(root: &Path, device: &DeviceHandle) -> io::Result<()> {
     ] {
         file(&folder.join("device").join(name), text)?;
     }
-    // The interface itself is where it is.
+    // Only a link is created; the interface itself stays in the kernel's sysfs.
     symlink(
         Path::new("/sys/class/net").join(&known.interface),
         folder.join("device/net").join(&known.interface),
@@ -248,7 +249,7 @@ fn write_port(port: &Path, device: &DeviceHandle) -> io::Result<()> {
     write_counters(port, device)
 }
 
-/// Those of the port, and those of soft-RoCE's names. They are this process's.
+/// Writes the counters of the port, and those that soft-RoCE names. They count this process only.
 fn write_counters(port: &Path, device: &DeviceHandle) -> io::Result<()> {
     let device_state = DeviceState::of(&device.device);
     let counted =
@@ -274,7 +275,8 @@ fn write_counters(port: &Path, device: &DeviceHandle) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Another user could make the folder of a process first, so that its devices had no files.
+    /// Otherwise another user could create the folder of a process first, and its devices would
+    /// have no files.
     #[test]
     fn folder_that_is_taken_by_another_user_is_replaced_by_one_of_another_name() {
         let parent = std::env::temp_dir().join(format!("fairway-squat-{}", std::process::id()));
@@ -284,8 +286,8 @@ mod tests {
         fs::write(root.join("old"), "").expect("a file");
         assert_eq!(make_root(&parent, "tree").expect("it is ours"), root);
         assert!(!root.join("old").exists());
-        // A link is not followed, and what can't be removed as a folder is left alone, as another
-        // user's folder in `/tmp` is.
+        // A link is not followed, and an entry that can't be removed as a folder stays, such as
+        // another user's folder in `/tmp`.
         fs::remove_dir(&root).expect("it is empty");
         let elsewhere = parent.join("elsewhere");
         fs::create_dir(&elsewhere).expect("a folder");

@@ -1,6 +1,6 @@
-//! The libraries as programs get them, and programs that run over them. The tests of librdmacm
-//! (`front/rdmacm`) use this module, too.
-#![allow(dead_code)] // Every test file uses some of it.
+//! The libraries in the form that programs use, and programs that run with them. The tests of
+//! librdmacm (`front/rdmacm`) use this module, too.
+#![allow(dead_code)] // Every test file uses some of these functions.
 
 use std::io::{BufRead, BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};
@@ -19,15 +19,15 @@ mod link;
 #[allow(unused_imports)] // Not every test file waits for children itself.
 pub use children::ended_within;
 
-/// Far longer than any program takes.
+/// Far longer than any program runs.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Says what is skipped, also when the output of tests that pass is not shown.
+/// Prints what is skipped, even if the output of successful tests is hidden.
 pub fn skip(what: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED: {what}");
 }
 
-/// Is this program installed? If not, says what is skipped.
+/// Whether this program is installed. If not, prints what is skipped.
 pub fn has(program: &str) -> bool {
     let there = launch::find(program).is_some();
     if !there {
@@ -42,13 +42,14 @@ pub fn library() -> &'static Path {
     FOLDER.get_or_init(|| link::library().unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// One pair of programs at a time: most of them poll, and there may be only two cores.
+/// Lock that lets one pair of programs run at a time, because most of them poll, and there may be
+/// only two cores.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A program over the library, on the loopback device, which is there everywhere.
+/// A command that runs a program with the library, on the loopback device, which every machine has.
 pub fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let library = library();
     let mut command = Command::new(program);
@@ -67,7 +68,7 @@ pub fn free_port() -> u16 {
     launch::free_port().expect("a socket")
 }
 
-/// What a program did.
+/// Result of a finished program.
 pub struct Outcome {
     pub what: String,
     pub status: ExitStatus,
@@ -75,33 +76,33 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// It has to have succeeded; what it printed.
+    /// Asserts that the program succeeded, and returns its output.
     pub fn succeeded(self) -> String {
         assert!(self.status.success(), "{}: {}\n{}", self.what, self.status, self.output);
         self.output
     }
 }
 
-/// A program that runs.
+/// A running program.
 pub struct Running {
     what: String,
     child: Child,
-    /// What it prints, to either side, once that side is closed.
+    /// Output of each of the two streams, received once the stream is closed.
     printed: Receiver<(usize, String)>,
-    /// Of a server: how it listens, as the preloaded `listening.c` reports it.
+    /// For a server: reports of where it listens, from the preloaded `listening.c`.
     listening: Option<Receiver<String>>,
     since: Instant,
     timeout: Duration,
 }
 
-/// Sends all that a stream brings, when it has ended.
+/// Reads a stream to its end, and then sends the text.
 fn collect(number: usize, stream: Option<impl Read + Send + 'static>, to: Sender<(usize, String)>) {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut stream) = stream {
             let _ = stream.read_to_end(&mut bytes);
         }
-        // No thread waits if the test has failed meanwhile.
+        // If the test has failed, no thread receives the text.
         let _ = to.send((number, String::from_utf8_lossy(&bytes).into_owned()));
     });
 }
@@ -120,7 +121,7 @@ impl Running {
         Running { what, child, printed, listening: None, since: Instant::now(), timeout }
     }
 
-    /// Starts a program that is to listen, which [`Running::listens`] waits for.
+    /// Starts a program that is going to listen; [`Running::listens`] waits until it does.
     pub fn server(command: Command) -> Running {
         Running::server_with(command, TIMEOUT)
     }
@@ -141,14 +142,14 @@ impl Running {
         running
     }
 
-    /// Waits until it listens as this says (`tcp PORT`, or `rdma`), or has ended.
+    /// Waits until the program listens as `wanted` describes (`tcp PORT`, or `rdma`), or has ended.
     pub fn listens(&self, wanted: &str) {
         let reports = self.listening.as_ref().expect("it was started as a server");
         let left = || self.timeout.saturating_sub(self.since.elapsed());
         while reports.recv_timeout(left()).is_ok_and(|line| line != wanted) {}
     }
 
-    /// Waits for its end, which closes what it prints to; kills it if that takes too long.
+    /// Waits until the program ends, which closes its output; kills it if that takes too long.
     pub fn outcome(mut self) -> Outcome {
         let mut output = [String::new(), String::new()];
         for _ in 0..output.len() {
@@ -169,14 +170,14 @@ pub fn run(command: Command) -> Outcome {
     Running::start(command).outcome()
 }
 
-/// Runs the two halves of a program: one that waits, and one that goes to it. Both have to succeed.
-/// What the second printed.
+/// Runs a server and then a client that connects to it. Both must succeed. Returns the client's
+/// output.
 pub fn pair(half: impl Fn(u16) -> Command) -> String {
     attempt(&half, TIMEOUT).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// As [`pair`], over a service that may lose what it carries. These programs then wait for ever:
-/// they are stopped, and try again.
+/// Like [`pair`], for a service that may lose messages. The programs then wait for ever, so they
+/// are stopped, and run again.
 pub fn lossy_pair(half: impl Fn(u16) -> Command) -> String {
     let mut attempts = (0..4).map(|_| attempt(&half, TIMEOUT / 6));
     attempts.find_map(Result::ok).unwrap_or_else(|| pair(half))
@@ -199,7 +200,8 @@ fn attempt(half: &impl Fn(u16) -> Command, timeout: Duration) -> Result<String, 
     ))
 }
 
-/// `listening.c` as a library to be preloaded. The library itself was linked by the same command.
+/// Returns `listening.c` compiled as a library to be preloaded, linked by the same command as the
+/// library under test.
 fn reporter() -> &'static Path {
     static REPORTER: OnceLock<PathBuf> = OnceLock::new();
     REPORTER.get_or_init(|| {
@@ -214,13 +216,13 @@ fn reporter() -> &'static Path {
     })
 }
 
-/// Compiles a C program against the installed header and the library. `None`, with a line that says
-/// so, where that is impossible.
+/// Compiles a C program against the installed header and the library. `None`, with a line that
+/// reports it, where that is impossible.
 pub fn compile(name: &str) -> Option<PathBuf> {
     compile_with("cc", name)
 }
 
-/// The same with another command that compiles.
+/// Like [`compile`], with another compiler command.
 pub fn compile_with(compiler: &str, name: &str) -> Option<PathBuf> {
     let header = Command::new(compiler)
         .args(["-xc", "-fsyntax-only", "-include", "infiniband/verbs.h", "/dev/null"])

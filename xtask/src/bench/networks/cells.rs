@@ -1,4 +1,4 @@
-//! The cells of the matrix, and which of them are measured.
+//! The cells of the matrix, and their selection.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,19 +9,19 @@ use serde_json::{Value, json};
 const RATES: [u32; 3] = [50, 200, 1000];
 /// Round trips, in microseconds.
 const ROUND_TRIPS_US: [u32; 3] = [200, 4000, 40_000];
-/// Losses, of a million packets.
+/// Losses per million packets.
 const LOSSES: [u32; 3] = [0, 1000, 10_000];
-/// Queues, in hundredths of a bandwidth-delay product.
+/// Queue lengths in per cent of the bandwidth-delay product.
 const QUEUES: [u32; 3] = [25, 100, 400];
-/// A queue has room for so many packets at least, however short the way.
+/// Minimum capacity of a queue in packets, however short the path.
 pub const QUEUE_PACKETS_MIN: u32 = 16;
 
-/// A network: the link to the receiver, and what is on it.
+/// A network: the properties of the link to the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
     pub megabits: u32,
     pub round_trip_us: u32,
-    /// Of a million packets of each direction.
+    /// Lost packets per million, in each direction.
     pub loss: u32,
     pub queue_percent: u32,
 }
@@ -30,7 +30,7 @@ const fn cell(megabits: u32, round_trip_us: u32, loss: u32, queue_percent: u32) 
     Cell { megabits, round_trip_us, loss, queue_percent }
 }
 
-/// The small form: what tells most for the time that it takes.
+/// The small selection: the most informative cells for the time that they take.
 const SMALL: [Cell; 12] = [
     cell(50, 4000, 1000, 25),
     cell(50, 40_000, 0, 400),
@@ -47,12 +47,12 @@ const SMALL: [Cell; 12] = [
 ];
 
 impl Cell {
-    /// Bytes that are under way on a full link.
+    /// Bandwidth-delay product in bytes.
     pub fn product_bytes(self) -> u64 {
         u64::from(self.megabits) * u64::from(self.round_trip_us) / 8
     }
 
-    /// Room of the queue, for packets of at most `packet_bytes`.
+    /// Capacity of the queue in bytes, for packets of at most `packet_bytes`.
     pub fn queue_bytes(self, packet_bytes: u32) -> u64 {
         let queue = self.product_bytes() * u64::from(self.queue_percent) / 100;
         queue.max(u64::from(QUEUE_PACKETS_MIN) * u64::from(packet_bytes))
@@ -62,7 +62,7 @@ impl Cell {
         Duration::from_micros(self.round_trip_us.into())
     }
 
-    /// As the columns of the table show it.
+    /// The cell as columns of the table.
     pub fn columns(self) -> [String; 4] {
         [
             self.megabits.to_string(),
@@ -89,12 +89,12 @@ impl fmt::Display for Cell {
     }
 }
 
-/// A quotient without digits that say nothing.
+/// A quotient without trailing zeros.
 fn shortest(number: u32, by: u32) -> String {
     (f64::from(number) / f64::from(by)).to_string()
 }
 
-/// Which cells: the small form, all 81, or those with the values that the user names.
+/// Selected cells: the small selection, all 81, or those with the values that the user gives.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     pub full: bool,
@@ -105,10 +105,10 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Takes `--rate`, `--rtt`, `--loss` or `--queue`.
+    /// Sets `--rate`, `--rtt`, `--loss` or `--queue`.
     ///
     /// # Errors
-    /// Says what the option takes.
+    /// The value is invalid; the text describes valid ones.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let (list, parts, least, most, takes) = match name {
             "--rate" => (&mut self.rates, 1.0, 1, 10_000, "Mb/s from 1 to 10000, as 50,200"),
@@ -153,7 +153,8 @@ impl Selection {
         cells
     }
 
-    /// True if flows of this cell are also measured beside TCP: in the small form not all are.
+    /// True if flows of this cell are also measured beside TCP. In the small selection only some
+    /// are.
     pub fn is_shared(&self, cell: Cell) -> bool {
         let is_small = self.cells().len() == SMALL.len();
         !is_small || (cell.megabits == 200 && cell.loss == 0 && cell.queue_percent == 100)

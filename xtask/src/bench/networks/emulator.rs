@@ -1,4 +1,4 @@
-//! The network of a cell: `fairway emulate --topology` and the namespaces that it makes.
+//! The network of a cell: `fairway emulate --topology` and the namespaces that it creates.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -12,16 +12,16 @@ use super::cells::Cell;
 use super::running::Running;
 use crate::programs::{Scratch, command, fairway};
 
-/// Making four hosts takes less than a second, ending them likewise.
+/// Longest wait for the emulator; to create or remove four hosts takes less than a second.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// Memory that a TCP socket may take for each direction: more than any product of rate and
-/// distance.
+/// Buffer sizes of a TCP socket for each direction, larger than any bandwidth-delay product of the
+/// matrix.
 const TCP_MEMORY: &str = "4096 131072 67108864";
 const HOSTS: usize = 4;
-/// Links that a packet crosses there and back.
+/// Number of links that a packet crosses in both directions.
 const LINKS: u32 = 8;
 
-/// A network. It is removed when this value goes.
+/// A running network, which is removed on drop.
 pub struct Emulator {
     running: Option<Running>,
     prefix: String,
@@ -29,10 +29,10 @@ pub struct Emulator {
 }
 
 impl Emulator {
-    /// Makes the network of a cell, whose hosts send packets of at most `mtu` bytes.
+    /// Starts the network of a cell, whose hosts send packets of at most `mtu` bytes.
     ///
     /// # Errors
-    /// The emulator did not start: it needs root, `ip` and TUN.
+    /// The emulator did not start: it requires root, `ip` and TUN.
     pub fn start(cell: Cell, mtu: u32, speedup: u32) -> io::Result<Self> {
         let scratch = Scratch::new("networks")?;
         let file = scratch.0.join("network.txt");
@@ -43,10 +43,11 @@ impl Emulator {
         // SAFETY: both calls are system calls that allocate nothing and take plain values.
         unsafe {
             emulate.pre_exec(|| {
-                // Its end is the network's: it must not outlive this program.
+                // Ends the emulator with this program, because it must not run on alone.
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
-                // A network does not wait for its hosts to leave it a core. Where this is not
-                // permitted, the figures say less, and it runs as everything else.
+                // The emulator gets real-time priority, because a real network would not wait for a
+                // free core. Where that is not permitted, it runs at normal priority, and the
+                // figures are less reliable.
                 let priority = libc::sched_param { sched_priority: 1 };
                 let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
                 libc::sched_setscheduler(0, policy, &raw const priority);
@@ -62,7 +63,7 @@ impl Emulator {
         Ok(emulator)
     }
 
-    /// Its namespaces are there when it has printed a line for each.
+    /// Waits until the emulator has printed a line for each host, whose namespaces then exist.
     fn await_hosts(&self) -> io::Result<()> {
         for _ in 0..=HOSTS {
             let line = self.running.as_ref().map_or(Ok(None), |running| running.line(TIMEOUT))?;
@@ -101,7 +102,7 @@ impl Emulator {
         Ipv4Addr::new(10, 83, 0, host as u8 + 1)
     }
 
-    /// Removes the network; what it counted.
+    /// Removes the network, and returns its counters.
     ///
     /// # Errors
     /// The emulator failed, or did not end.
@@ -117,7 +118,7 @@ impl Drop for Emulator {
     fn drop(&mut self) {
         let Some(mut running) = self.running.take() else { return };
         terminate(&running);
-        // An interrupt must not keep the emulator from removing its namespaces.
+        // The emulator must remove its namespaces, even after an interrupt.
         let _ = running.wait();
     }
 }
@@ -135,7 +136,7 @@ fn topology(cell: Cell, mtu: u32, speedup: u32) -> String {
     let Cell { megabits, round_trip_us, loss, .. } = cell;
     let rate = u64::from(megabits) * u64::from(speedup);
     let latency_ns = round_trip_us * 1000 / LINKS;
-    // The wire takes 38 bytes more.
+    // On the wire a packet takes 38 bytes more.
     let queue = cell.queue_bytes(mtu + 38);
     // Each packet crosses one link from a host.
     let loss = f64::from(loss) / 1e6;

@@ -13,47 +13,49 @@ use super::running::Running;
 use crate::peers;
 use crate::programs::{command, fairway};
 
-/// What both programs write at once.
+/// Bytes that both programs write at once.
 const WRITE_BYTES: u64 = 32 << 10;
-/// A measurement may take so much longer than planned.
+/// Longest excess over the planned time of a measurement.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// What the TCP flow of a pair runs before it is measured, and after: Fairway begins within the
-/// first of them, and ends within the second.
+/// Time that the TCP flow of a pair runs before and after its measurement, so that Fairway begins
+/// within the first and ends within the second.
 const BEFORE: Duration = Duration::from_secs(1);
 const AFTER: Duration = Duration::from_secs(2);
-/// Fairway begins to measure so much sooner at most, so the TCP flow beside it ends sooner.
+/// Fairway begins its measurement at most this much sooner, so the TCP flow beside it ends sooner.
 const SOONER: Duration = Duration::from_millis(500);
-/// The part of a measurement's duration that is spent before, and the most: as `fairway perf` does.
+/// Warm-up as a fraction (1 / 10) of a measurement's duration, and its maximum, as in `fairway
+/// perf`.
 const WARM_UP_PART: u32 = 10;
 const WARM_UP_MAX: Duration = Duration::from_millis(300);
-/// Hosts: the sender, the sender beside it, and the receiver. Cores: of senders, of receivers.
+/// Hosts: the sender, the sender of the other flow, and the receiver. Cores: of senders, of
+/// receivers.
 const SENDER: usize = 0;
 const NEIGHBOUR: usize = 1;
 const RECEIVER: usize = 3;
 const CORES: [usize; 2] = [0, 1];
 
-/// What is measured.
+/// A flow to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
     pub law: Law,
-    /// A TCP flow of another host shares the receiver's link.
+    /// Whether a TCP flow of another host shares the receiver's link.
     pub beside_tcp: bool,
 }
 
-/// Whose congestion control a flow has.
+/// Congestion control of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Law {
     /// That of the TCP flow with which all others are compared, and which runs beside them.
     Tcp,
-    /// The kernel's of this number in [`TCP_LAWS`].
+    /// The kernel's, by its index in [`TCP_LAWS`].
     Kernel(usize),
-    /// Fairway's, by its name or as the text of a policy.
+    /// One of Fairway's, by its name or as the text of a policy.
     Fairway(String),
 }
 
 impl Law {
-    /// Reads what the user names: a law of Fairway's, or one of the kernel's behind `tcp:`. `None`
-    /// if the kernel's is not known.
+    /// Parses a congestion control: one of Fairway's, or one of the kernel's after `tcp:`. `None`
+    /// if the kernel's is unknown.
     pub fn parse(text: &str) -> Option<Law> {
         match text.strip_prefix("tcp:") {
             Some(name) => TCP_LAWS.iter().position(|law| *law == name).map(Law::Kernel),
@@ -72,19 +74,19 @@ impl fmt::Display for Law {
     }
 }
 
-/// What a flow has reached.
+/// Results of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sample {
     pub mbps: f64,
-    /// What the TCP flow beside it has reached.
+    /// Rate of the TCP flow beside it.
     pub beside_mbps: Option<f64>,
-    /// Packets with data.
+    /// Number of packets with data.
     pub packets: u64,
-    /// Packets that were sent again.
+    /// Number of retransmitted packets.
     pub again: u64,
-    /// Of those, the packets that the receiver already had.
+    /// Number of retransmitted packets that the receiver already had.
     pub for_nothing: u64,
-    /// CPU time of both sides; not known if there are two flows.
+    /// CPU time of both sides; `None` if there are two flows.
     pub cpu_seconds: Option<f64>,
 }
 
@@ -96,7 +98,7 @@ impl fmt::Display for Flow {
 }
 
 impl Flow {
-    /// Runs it once for `duration`.
+    /// Runs the flow once for `duration`.
     ///
     /// # Errors
     /// A program failed, or took far too long.
@@ -135,7 +137,7 @@ impl Flow {
     }
 }
 
-/// The policy's text; `None` is the built-in default.
+/// The text of the policy; `None` for the built-in default.
 fn policy(law: &str, cell: Cell) -> Option<String> {
     let rate = format!("{}Mbps", cell.megabits);
     match law {
@@ -168,7 +170,7 @@ fn fairway_flow(
     let address = line.trim().rsplit(' ').next().unwrap_or_default();
     let mut client = start(SENDER, CORES[0]);
     let millis = format!("{}ms", duration.as_millis());
-    // Twice what link and queue hold, so that the window of the control law decides.
+    // Twice the capacity of link and queue, so that only the congestion control limits the window.
     let held = cell.product_bytes() * (100 + u64::from(cell.queue_percent)) / 100;
     let depth = (2 * held / WRITE_BYTES).clamp(32, 1024).to_string();
     client.args(["write", "--json", "--connect", address, "--duration", &millis]);
@@ -192,14 +194,14 @@ fn fairway_flow(
     })
 }
 
-/// When a TCP flow is measured.
+/// Times of a TCP flow's phases.
 struct TcpTimes {
     warm_up: Duration,
     measured: Duration,
     after: Duration,
 }
 
-/// A TCP flow that runs.
+/// A running TCP flow.
 struct Tcp {
     meter: Running,
     flow: Running,
@@ -244,7 +246,7 @@ impl Tcp {
     }
 }
 
-/// CPU time of all programs that were started here and have ended.
+/// CPU time of all child processes that have ended.
 fn cpu_seconds() -> io::Result<f64> {
     // SAFETY: zero is a value of every field, and the call fills in the structure that is passed.
     let usage = unsafe {

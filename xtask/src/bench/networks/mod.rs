@@ -1,9 +1,9 @@
-//! One flow over emulated networks that have a rate, a distance, losses and a queue: TCP and
-//! Fairway's control laws take turns, alone and beside a TCP flow.
+//! One flow over emulated networks with a rate, a round trip, losses and a queue: TCP and Fairway's
+//! congestion controls alternate, alone and beside a TCP flow.
 //!
-//! Each cell of the matrix has a network of its own (`fairway emulate --topology`, so it needs
-//! root): a leaf-spine of four hosts, of which host 3 receives over the slowest link. All bytes
-//! that Fairway moves are compared.
+//! Each cell of the matrix has its own network (`fairway emulate --topology`, so it requires root):
+//! a leaf-spine of four hosts, of which host 3 receives over the slowest link. All bytes that
+//! Fairway moves are compared.
 
 use std::io;
 use std::time::Duration;
@@ -23,26 +23,26 @@ pub use cells::Cell;
 use emulator::Emulator;
 use flows::{Flow, Law, Sample};
 
-/// Laws that are measured unless the user names others: their names in the table.
+/// Default congestion controls, by their names in the table.
 const LAWS: [&str; 3] = ["default", "cubic", "eqds"];
-/// Congestion controls that TCP can be given, by the number that the raw peer takes.
+/// Congestion controls of TCP, in the order of the raw peer's numbers.
 pub const TCP_LAWS: [&str; 4] = ["system", "reno", "cubic", "bbr"];
 
-/// What of the matrix is measured, and how.
+/// Selected measurements and their parameters.
 #[derive(Clone, Debug)]
 pub struct Choice {
     pub cells: cells::Selection,
     laws: Vec<Law>,
-    /// By number in [`TCP_LAWS`].
+    /// Index in [`TCP_LAWS`].
     tcp_law: usize,
-    /// Of the hosts' interfaces.
+    /// MTU of the hosts' interfaces.
     mtu: u32,
-    /// The rate of all links but the slowest, as a multiple of its rate.
+    /// Rate of all links but the slowest, as a multiple of its rate.
     speedup: u32,
     alone: bool,
     beside: bool,
     repeats: usize,
-    /// Of a measurement; by default as long as the round trip demands.
+    /// Duration of a measurement; the default depends on the round trip.
     duration: Option<Duration>,
 }
 
@@ -67,10 +67,10 @@ pub const OPTIONS: &str =
     "--rate, --rtt, --loss, --queue, --law, --mode, --tcp, --mtu or --speedup";
 
 impl Choice {
-    /// Takes an option of this part. `Ok(false)` if it is none of them.
+    /// Sets an option of this part. `Ok(false)` if it is not one of them.
     ///
     /// # Errors
-    /// The value is not understood.
+    /// The value is invalid.
     pub fn set(&mut self, name: &str, value: &str) -> io::Result<bool> {
         let wrong = |remedy: &str| super::wrong(value, remedy);
         match name {
@@ -107,13 +107,13 @@ impl Choice {
         Ok(true)
     }
 
-    /// How often each flow is measured, and for how long, if the user has said so.
+    /// Sets the number and the duration of the measurements, if the user has given them.
     pub fn take(&mut self, repeats: Option<usize>, duration: Option<Duration>) {
         self.repeats = repeats.unwrap_or(self.repeats);
         self.duration = duration;
     }
 
-    /// The flows of a cell, in the order in which they take turns.
+    /// The flows of a cell, in the order in which they alternate.
     fn flows(&self, cell: Cell) -> Vec<Flow> {
         let laws = || self.laws.iter().cloned();
         let mut flows = Vec::new();
@@ -132,7 +132,7 @@ impl Choice {
         self.duration.unwrap_or_else(|| (cell.round_trip() * 100).max(Duration::from_secs(2)))
     }
 
-    /// In a sentence, what the rows have in common.
+    /// A sentence with the parameters that the rows share.
     fn describe(&self) -> String {
         let system = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
         let law = match TCP_LAWS[self.tcp_law] {
@@ -149,16 +149,16 @@ impl Choice {
     }
 }
 
-/// What one flow of a cell has reached.
+/// Results of one flow of a cell.
 struct Row {
     cell: Cell,
     flow: Flow,
     samples: Vec<Sample>,
-    /// Why repetitions are missing.
+    /// Errors of failed repetitions.
     errors: Vec<String>,
 }
 
-/// Measures all cells; a cell that fails has its errors in the table.
+/// Measures all cells; the errors of a failed cell appear in the table.
 pub fn run(choice: &Choice) -> io::Result<Section> {
     let cells = choice.cells.cells();
     let mut rows = Vec::new();
@@ -187,7 +187,7 @@ pub fn run(choice: &Choice) -> io::Result<Section> {
     Ok(Section { name: "networks", markdown, json })
 }
 
-/// Measures the flows of a cell by turns.
+/// Measures the flows of a cell in alternation.
 fn measure(choice: &Choice, emulator: &Emulator, rows: &mut [Row], place: &str) -> io::Result<()> {
     for _ in 0..choice.repeats {
         for row in rows.iter_mut() {

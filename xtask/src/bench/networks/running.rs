@@ -1,4 +1,4 @@
-//! A program that runs meanwhile: its lines, within a time limit.
+//! A program that runs in the background, and its output lines, with time limits.
 
 use std::io::{self, BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use crate::programs::check_signals;
 
-/// An interrupt is noticed after so long at the latest.
+/// Longest delay until an interrupt is noticed.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A program with its output. Killed when dropped, if it still runs.
+/// A program with its output. Killed on drop, if it is still running.
 pub struct Running {
     child: Child,
     lines: Receiver<String>,
@@ -18,12 +18,12 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts it; errors name it as `name`.
+    /// Starts the program, which errors call `name`.
     pub fn start(command: &mut Command, name: &str) -> io::Result<Self> {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let output = child.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
         let (sender, lines) = channel();
-        // Ends with the output, and so with the program.
+        // The thread ends with the output, and so with the program.
         std::thread::spawn(move || {
             BufReader::new(output)
                 .lines()
@@ -33,15 +33,15 @@ impl Running {
         Ok(Running { child, lines, name: name.to_owned() })
     }
 
-    /// The number of its process.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its next line; `None` at the end of its output.
+    /// The program's next line; `None` at the end of its output.
     ///
     /// # Errors
-    /// No line came within `limit`, or this program was interrupted.
+    /// No line arrived within `limit`, or this program was interrupted.
     pub fn line(&self, limit: Duration) -> io::Result<Option<String>> {
         let start = Instant::now();
         loop {
@@ -58,10 +58,10 @@ impl Running {
         }
     }
 
-    /// Its last line, when it has ended with success.
+    /// Waits for a successful end, and returns the last line.
     ///
     /// # Errors
-    /// It failed, printed nothing, or took longer than `limit`.
+    /// The program failed, printed nothing, or took longer than `limit`.
     pub fn last_line(mut self, limit: Duration) -> io::Result<String> {
         let mut last = None;
         while let Some(line) = self.line(limit)? {
@@ -76,7 +76,7 @@ impl Running {
         }
     }
 
-    /// Waits for its end; to be called when its output has ended.
+    /// Waits for the end of the program. Call it after the end of its output.
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
         self.child.wait()
     }
@@ -84,7 +84,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself, and then there is nothing to do.
+        // The program may have ended by itself; then these calls have no effect.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -6,7 +6,8 @@ use super::flows::{Law, Sample};
 use super::{Cell, Row};
 use crate::bench::table::Spread;
 
-/// What a law is to reach of TCP's rate alone, and of packets for nothing at most.
+/// Least fraction of TCP's rate that a congestion control must reach alone, and largest fraction of
+/// needlessly repeated packets.
 const RATIO: f64 = 0.95;
 const FOR_NOTHING: f64 = 0.001;
 
@@ -19,7 +20,8 @@ impl Row {
         self.spread(|sample| sample.mbps).map(|spread| spread.median)
     }
 
-    /// Its share of what it and the TCP flow beside it got, of half of that.
+    /// Median of the flow's rate relative to half of the total of the flow and the TCP flow beside
+    /// it.
     fn share(&self) -> Option<f64> {
         let share = |sample: &Sample| {
             let both = sample.mbps + sample.beside_mbps.unwrap_or_default();
@@ -28,7 +30,7 @@ impl Row {
         self.spread(share).filter(|_| self.flow.beside_tcp).map(|spread| spread.median)
     }
 
-    /// Of all packets sent, in all repetitions, those that a function counts.
+    /// Fraction of all sent packets, in all repetitions, that `number` counts.
     fn part(&self, number: impl Fn(&Sample) -> u64) -> f64 {
         let sum = |number: &dyn Fn(&Sample) -> u64| self.samples.iter().map(number).sum::<u64>();
         sum(&number) as f64 / sum(&|sample| sample.packets).max(1) as f64
@@ -41,12 +43,12 @@ fn tcp_rate(rows: &[Row], cell: Cell) -> Option<f64> {
     rows.iter().find(is_tcp).and_then(Row::rate).filter(|rate| *rate > 0.0)
 }
 
-/// Its rate as a part of TCP's.
+/// The flow's rate as a fraction of TCP's.
 fn ratio(rows: &[Row], row: &Row) -> Option<f64> {
     Some(row.rate()? / tcp_rate(rows, row.cell)?).filter(|_| !row.flow.beside_tcp)
 }
 
-/// The tables of flows alone, of flows beside TCP, and what was reached where.
+/// The tables of flows alone and of flows beside TCP, and the summary.
 pub fn markdown(rows: &[Row]) -> String {
     let alone: Vec<&Row> = rows.iter().filter(|row| !row.flow.beside_tcp).collect();
     let beside: Vec<&Row> = rows.iter().filter(|row| row.flow.beside_tcp).collect();
@@ -109,7 +111,7 @@ fn line_failed(row: &Row) -> String {
     format!("{}| failed: {} |\n", head(row), error.replace(['|', '\n'], " "))
 }
 
-/// Of every law: in how many cells it reached what it is to reach.
+/// For every congestion control, the number of cells in which it reached its target.
 fn summary(rows: &[Row]) -> String {
     let mut text = String::new();
     let others = rows.iter().filter(|row| row.flow.law != Law::Tcp);
@@ -145,7 +147,7 @@ fn summary(rows: &[Row]) -> String {
     text
 }
 
-/// All figures.
+/// All results as JSON.
 pub fn json(rows: &[Row]) -> Value {
     let one = |row: &Row| {
         let sample = |sample: &Sample| {

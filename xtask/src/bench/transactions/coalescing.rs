@@ -1,4 +1,4 @@
-//! Control on a thread of its own, live: how many events it is told of and how many it handles, at
+//! Control on a separate thread, live: how many events it receives and how many it processes, at
 //! what granularity, and what that costs in rate, against the number of flows (SCR Fig. 10).
 
 use std::io;
@@ -14,31 +14,31 @@ use crate::programs::check_signals;
 
 const FLOWS: [usize; 5] = [1, 4, 16, 64, 128];
 
-/// As SCR §6.2 has them: messages of 64 KB, four under way of each flow.
+/// Load of SCR §6.2: messages of 64 KB, four in flight for each flow.
 const BYTES: &[u64] = &[64 << 10];
 const DEPTH: u64 = 4;
 
-/// Where laws run.
+/// Threads on which controllers run.
 const LAWS: [(&str, bool); 2] = [("in line", false), ("own thread", true)];
 
-/// Of a number of flows and a place of the laws.
+/// Results for a number of flows and a thread of the controllers.
 #[derive(Default)]
 struct Cell {
     gbps: Vec<f64>,
-    /// The scheduler's, and the congestion control's if it runs on events: thousands per second
-    /// that it was told of, that it handled, and bytes per event.
+    /// Figures of the scheduler, and of congestion controllers that run on events: thousands of
+    /// events per second received and processed, and bytes per event.
     scheduler: [Vec<f64>; 3],
     congestion: [Vec<f64>; 3],
 }
 
-/// Of a number of flows: without a scheduler, and by place of the laws.
+/// Results for a number of flows: without a scheduler, and by thread of the controllers.
 #[derive(Default)]
 struct Row {
     greedy: Vec<f64>,
     cells: [Cell; LAWS.len()],
 }
 
-/// Measures all rows by turns.
+/// Measures all rows in alternation.
 pub(super) fn run(repeats: usize, slice: Duration) -> io::Result<Section> {
     let mut rows: [Row; FLOWS.len()] = Default::default();
     for _ in 0..repeats {
@@ -61,7 +61,7 @@ impl Row {
         let time = (slice / 2, slice);
         let greedy = Mesh::new(2, &load, |builder| builder)?.run(time, || (), || ())?;
         self.greedy.push(greedy);
-        // The law is told what the machine carries at the moment.
+        // The scheduler gets the rate that the machine currently reaches.
         let policy = format!("sched=water-filling:line={}bps", (greedy * 1e9) as u64);
         for ((_, elsewhere), cell) in LAWS.iter().zip(&mut self.cells) {
             let mesh = Mesh::new(2, &load, |builder| {
@@ -94,7 +94,8 @@ impl Row {
     }
 }
 
-/// Of the scheduler and of congestion controls; nothing of those that do not run on events.
+/// Statistics of the scheduler and of congestion controllers; zero for those that do not run on
+/// events.
 type Stats = (ProcessorStats, ProcessorStats);
 
 fn stats(context: &Context) -> Stats {
@@ -124,7 +125,7 @@ fn markdown(rows: &[Row]) -> String {
             let three = |[told, handled, bytes]: &[Vec<f64>; 3]| {
                 format!("{:.1}, {:.1}, {:.0}", median(told), median(handled), median(bytes))
             };
-            // In line congestion controls are called for each acknowledgement.
+            // In line, congestion controllers are called for each acknowledgement.
             let congestion = if median(&cell.congestion[0]) > 0.0 {
                 three(&cell.congestion)
             } else {

@@ -11,11 +11,11 @@ use super::pair::{Flow, LOOPBACK, Pair, jetty, segment};
 use crate::bench::table::Spread;
 use crate::programs::check_signals;
 
-/// Bytes of an operation, and how many are in flight.
+/// Bytes of an operation, and number of operations in flight.
 const OPERATIONS: [(u64, u64); 3] = [(64, 64), (16 << 10, 64), (1 << 20, 16)];
 const ENGINES: [usize; 3] = [1, 2, 4];
 
-/// Measures all rows by turns.
+/// Measures all rows in alternation.
 pub(super) fn run(repeats: usize, slice: Duration) -> io::Result<Section> {
     let mut rates: [[Vec<f64>; ENGINES.len()]; OPERATIONS.len()] = Default::default();
     for _ in 0..repeats {

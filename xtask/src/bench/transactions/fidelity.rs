@@ -1,5 +1,5 @@
-//! Signal fidelity (UCCL Table 3): how late congestion controls decide, and how late data is
-//! acknowledged, with light and with heavy traffic, between two contexts and among four.
+//! Signal fidelity (UCCL Table 3): delay of congestion decisions and of acknowledgements, with
+//! light and heavy traffic, between two contexts and among four.
 
 use std::io;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use super::pair::quantile_us;
 use crate::bench::table::Spread;
 use crate::programs::check_signals;
 
-/// Samples that a context has room for.
+/// Number of samples that a context can store.
 const SAMPLES: usize = 1 << 20;
 
-/// 1 to 64 KB by turns, one under way to each peer; the paper's light messages.
+/// The paper's light messages: 1 to 64 KB in rotation, one in flight to each peer.
 const LIGHT: Load =
     Load { sizes: &[1 << 10, 4 << 10, 16 << 10, 64 << 10], depth: 1, flows: 1, all_send: true };
-/// The paper has messages of 1 GB: to what is under way it makes no difference.
+/// The paper uses messages of 1 GB, which makes no difference to the bytes in flight.
 const HEAVY: Load = Load { sizes: &[64 << 20], depth: 2, flows: 1, all_send: true };
 
-/// Contexts, what they send, and the paper's collective.
+/// Number of contexts, their load, and the paper's collective.
 const COLUMNS: [(usize, Load, &str, &str); 4] = [
     (2, LIGHT, "two, light", "allreduce light"),
     (4, LIGHT, "four, light", "all-to-all light"),
@@ -30,24 +30,24 @@ const COLUMNS: [(usize, Load, &str, &str); 4] = [
     (4, HEAVY, "four, heavy", "all-to-all heavy"),
 ];
 
-/// How contexts are set up.
+/// Configuration of contexts.
 struct Variant {
     name: &'static str,
-    /// Congestion controls run on a thread of their own.
+    /// Whether congestion controllers run on a separate thread.
     elsewhere: bool,
-    /// Packets of data for which an acknowledgement is due at the latest; without, as usual: 64,
-    /// or when the sender asks.
+    /// Largest number of data packets before an acknowledgement; `None` for the default: 64, or
+    /// when the sender requests one.
     every: Option<u32>,
 }
 
-/// Eight packets are a chunk of 32 KB: UCCL acknowledges each.
+/// UCCL acknowledges each chunk of 32 KB, which is eight packets.
 const VARIANTS: [Variant; 3] = [
     Variant { name: "as usual", elsewhere: false, every: None },
     Variant { name: "acknowledgements every 8 packets", elsewhere: false, every: Some(8) },
     Variant { name: "laws on their own thread", elsewhere: true, every: None },
 ];
 
-/// A delay that is measured.
+/// A measured delay.
 struct What {
     name: &'static str,
     list: fn(&ControlLatency) -> &Vec<LatencySample>,
@@ -68,7 +68,7 @@ const WHATS: [What; 2] = [
     },
 ];
 
-/// Since when a delay counts.
+/// Start of a delay.
 type Since = (&'static str, fn(&LatencySample) -> u32);
 
 const SINCE: [Since; 2] = [
@@ -78,12 +78,12 @@ const SINCE: [Since; 2] = [
 
 const SHARES: [(&str, f64); 2] = [("P50", 0.5), ("P99", 0.99)];
 
-/// The figures of one column and one variant: by delay, since when, and share.
+/// Results of one column and one variant: by delay, start of the delay, and quantile.
 #[derive(Default)]
 struct Cell {
     us: [[[Vec<f64>; 2]; 2]; 2],
     gbps: Vec<f64>,
-    /// By delay, of the last repetition.
+    /// Number of samples by delay, in the last repetition.
     samples: [usize; 2],
     unstamped: u64,
     dropped: u64,
@@ -91,7 +91,7 @@ struct Cell {
 
 type Cells = [[Cell; COLUMNS.len()]; VARIANTS.len()];
 
-/// Measures all columns by turns.
+/// Measures all columns in alternation.
 pub(super) fn run(repeats: usize, slice: Duration) -> io::Result<Section> {
     let mut cells = Cells::default();
     for _ in 0..repeats {

@@ -1,5 +1,5 @@
-//! Puts, loads and stores under loss and reordering, against WRITEs and READs of the same size on
-//! the same paths.
+//! Puts, loads and stores under loss and reordering, compared with WRITEs and READs of the same
+//! size on the same paths.
 
 use std::io;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::programs::{check_signals, command, fairway, json as run_json};
 const SIZE: &str = "8";
 const CONDITIONS: [&str; 4] = ["", "loss=1%", "reorder=32", "reorder=64"];
 const OPERATIONS: [&str; 5] = ["write", "read", "put", "load", "store"];
-/// The operation that each of `OPERATIONS` is compared with, by its place.
+/// For each of `OPERATIONS`, the index of the operation with which it is compared.
 const AGAINST: [usize; 5] = [0, 1, 0, 1, 1];
 
-/// Measures all rows by turns, each by processes of its own.
+/// Measures all rows in alternation, each in new processes.
 pub(super) fn run(repeats: usize, slice: Duration) -> io::Result<Section> {
     let mut rates: [[Vec<f64>; OPERATIONS.len()]; CONDITIONS.len()] = Default::default();
     for _ in 0..repeats {

@@ -1,5 +1,5 @@
-//! Isolation: one Jetty that is stalled on a strict operation, and four others that have nothing to
-//! do with it, over the same TP channel.
+//! Isolation: one Jetty that is stalled on a strict operation, and four unrelated Jetties, over the
+//! same TP channel.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -14,14 +14,14 @@ use crate::programs::check_signals;
 
 const BYTES: u64 = 64;
 const OTHERS: usize = 4;
-/// In flight on each of the others.
+/// Operations in flight on each of the other Jetties.
 const DEPTH: u64 = 32;
-/// A repetition goes to and fro between stalled and not so often: what else the machine does comes
-/// and goes.
+/// Number of alternations between stalled and not stalled in a repetition, because other load on
+/// the machine varies.
 const ROUNDS: u32 = 5;
 
-/// What the stalled Jetty's operations ask for, and how many wait behind its first: fewer, and
-/// more, than its share of the channel's places for operations that await answers.
+/// Orders of the stalled Jetty's operations, and how many wait behind its first: fewer, and more,
+/// than its share of the channel's slots for operations that await answers.
 const STALLED: [Stalled; 4] = [
     Stalled { mode: ServiceMode::Rot, name: "ROT", behind: 32 },
     Stalled { mode: ServiceMode::Rot, name: "ROT", behind: 200 },
@@ -35,7 +35,7 @@ struct Stalled {
     behind: u64,
 }
 
-/// What the others do.
+/// Operations of the other Jetties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Does {
     Write,
@@ -49,10 +49,10 @@ const DOES: [(&str, Does); 3] = [
     ("READ, no order", Does::Read),
 ];
 
-/// Millions per second of the four others, without and with the stalled one.
+/// Millions of operations per second of the four other Jetties, without and with the stalled one.
 type Rates = [Vec<f64>; 2];
 
-/// Measures all rows by turns.
+/// Measures all rows in alternation.
 pub(super) fn run(repeats: usize, slice: Duration) -> io::Result<Section> {
     let rows: Vec<_> =
         DOES.iter().flat_map(|does| STALLED.iter().map(move |stalled| (does, stalled))).collect();
@@ -101,7 +101,7 @@ fn measure(does: Does, stall: &Stalled, slice: Duration, rates: &mut Rates) -> i
             if u64::from(stalled.outstanding()) != 1 + stall.behind {
                 return Err(io::Error::other("the stalled Jetty was not stalled"));
             }
-            // Now there is a receive, and everything ends.
+            // With this receive all operations complete.
             deaf.post_receive(target.slice(0..BYTES), 0).map_err(failed)?;
             stalled.drain(TIMEOUT).map_err(failed)?;
         }
@@ -110,7 +110,7 @@ fn measure(does: Does, stall: &Stalled, slice: Duration, rates: &mut Rates) -> i
 }
 
 impl Stalled {
-    /// Posts a message without a receive, and what has to come after it.
+    /// Posts a message for which there is no receive, and the operations that must follow it.
     fn post(
         &self,
         pair: &Pair,
@@ -129,7 +129,7 @@ impl Stalled {
     }
 }
 
-/// The rate of the others.
+/// Rate of the other Jetties.
 fn drive(
     pair: &Pair,
     others: &[Jetty],

@@ -1,5 +1,6 @@
-//! RVMA's experiment (its Fig. 4 to 6): how long until the target's program knows that a message is
-//! there, by the kind of notice; and over how many messages the set-up of a buffer is to be spread.
+//! RVMA's experiment (its Fig. 4 to 6): time until the target's program detects that a message has
+//! arrived, by kind of notification; and the number of messages over which the set-up of a buffer
+//! must be amortised.
 
 use std::io;
 use std::sync::Arc;
@@ -20,12 +21,13 @@ use crate::programs::check_signals;
 mod setup;
 
 const SIZES: [u64; 7] = [8, 64, 512, 4096, 32 << 10, 256 << 10, 1 << 20];
-/// Buffers of the mailbox: while one is looked at, the other may be filled.
+/// Buffers of the mailbox: one can be filled while the program reads the other.
 const BUFFERS: u64 = 2;
 const TO: MailboxAddress = MailboxAddress { address: 0x11ff_0011, key: 77, offset: 0, epoch: None };
-/// Bytes of a SEND that says "it is there".
+/// Bytes of a SEND that notifies the target.
 const NOTICE_BYTES: u64 = 8;
-/// Set-up is paid for when it adds no more than this to a message: the paper's margin of error.
+/// Set-up counts as amortised when it adds no more than this fraction to a message: the paper's
+/// margin of error.
 const MARGIN: f64 = 0.03;
 
 const NETWORKS: [(Network, bool); 3] = [
@@ -41,35 +43,37 @@ const NETWORKS: [(Network, bool); 3] = [
     ),
 ];
 
-/// How the target learns that a message is there.
+/// How the target detects that a message has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Notice {
     /// The completion record of a mailbox's epoch.
     Record,
-    /// A SEND, posted when the WRITE before it has completed: RDMA's rule where packets overtake.
+    /// A SEND, posted when the WRITE before it has completed: RDMA's rule where packets can be
+    /// reordered.
     SendAfter,
-    /// Its last byte: only where they do not.
+    /// The message's last byte: only where packets can't be reordered.
     LastByte,
-    /// A strict SEND, posted at once behind a relaxed WRITE: what our order makes of RDMA's rule.
+    /// A strict SEND, posted directly behind a relaxed WRITE: RDMA's rule expressed by UB's order
+    /// tags.
     StrictSend,
 }
 
 const NOTICES: [Notice; 4] =
     [Notice::Record, Notice::SendAfter, Notice::LastByte, Notice::StrictSend];
 
-/// The figures of one size on one network.
+/// Results of one size on one network.
 struct Row {
     network: Network,
     ordered: bool,
     size: u64,
-    /// By notice, in microseconds.
+    /// Times in microseconds, by kind of notification.
     times_us: [Vec<f64>; 4],
     setup_us: Vec<f64>,
-    /// Messages whose last byte was there before the first, all repetitions together.
+    /// Number of messages whose last byte arrived before the first, in all repetitions.
     early: u64,
 }
 
-/// Measures all rows by turns.
+/// Measures all rows in alternation.
 pub(super) fn run(repeats: usize, slice: Duration) -> io::Result<Section> {
     let row = |network, ordered, size| {
         let (times_us, setup_us) = Default::default();
@@ -96,16 +100,17 @@ pub(super) fn run(repeats: usize, slice: Duration) -> io::Result<Section> {
     Ok(section(&rows))
 }
 
-/// What the two sides tell each other beside the network.
+/// Shared memory by which the target reports to the sender outside the network.
 #[derive(Default)]
 struct News {
-    /// The message that has arrived …
+    /// Number of the message that has arrived.
     number: AtomicU64,
-    /// … and when the target knew, in nanoseconds from the start.
+    /// Time of its detection, in nanoseconds from the start.
     at_ns: AtomicU64,
 }
 
-/// The median of one-way times, in microseconds; and how many messages were told of too early.
+/// The median one-way time in microseconds, and the number of messages that were detected too
+/// early.
 fn measure(pair: &Pair, notice: Notice, size: u64, slice: Duration) -> io::Result<(f64, u64)> {
     let news = News::default();
     let start = Instant::now();
@@ -138,7 +143,7 @@ fn measure(pair: &Pair, notice: Notice, size: u64, slice: Duration) -> io::Resul
                 break;
             }
         }
-        // The first are slower: nothing is warm.
+        // The first samples are dropped, because caches are cold.
         let warm = times.len() / 10;
         Ok(quantile_us(&mut times[warm..], 0.5))
     })?;
@@ -157,14 +162,14 @@ struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    /// Makes the message's first and last byte say which one it is.
+    /// Writes the message's number into its first and last byte.
     fn stamp(&self, number: u64) -> Result<(), Error> {
         let byte = [number as u8];
         self.source.write_at(0, &byte)?;
         self.source.write_at(self.size - 1, &byte)
     }
 
-    /// Posts a message and its notice; how many operations are under way.
+    /// Posts a message and its notification; returns the number of operations in flight.
     fn send(&self) -> io::Result<u64> {
         let peer = &self.pair.peer;
         let (local, word) = (self.source.slice(0..self.size), self.source.slice(0..NOTICE_BYTES));
@@ -186,7 +191,7 @@ impl Sender<'_> {
         posted.map_err(failed)
     }
 
-    /// Polls until so many operations have completed and `arrived` says so.
+    /// Polls until `open` operations have completed and `arrived` returns true.
     fn settle(&self, mut open: u64, arrived: impl Fn() -> bool) -> io::Result<()> {
         let (start, mut completions) = (Instant::now(), Vec::new());
         while open > 0 || !arrived() {
@@ -210,21 +215,21 @@ fn succeeded(completion: &Completion) -> io::Result<()> {
     Err(io::Error::other(format!("an operation ended with {completion:?}")))
 }
 
-/// The side that messages are for.
+/// The receiving side.
 struct Target<'a> {
     pair: &'a Pair,
     notice: Notice,
     memory: Segment,
-    /// Where SENDs go.
+    /// Memory for incoming SENDs.
     notices: Segment,
     jetty: Jetty,
     mailbox: Mailbox,
     records: Vec<Arc<EpochRecord>>,
     completions: Vec<Completion>,
     size: u64,
-    /// Messages so far.
+    /// Number of messages so far.
     count: u64,
-    /// Those of which the last byte was there before the first.
+    /// Number of messages whose last byte arrived before the first.
     early: u64,
 }
 
@@ -251,7 +256,7 @@ impl<'a> Target<'a> {
         Ok(target)
     }
 
-    /// Where messages begin that come next.
+    /// Offset of the message with this number.
     fn place(&self, number: u64) -> u64 {
         match self.notice {
             Notice::Record => number % BUFFERS * self.size.next_multiple_of(64),
@@ -271,7 +276,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// The number of the message that has just arrived, if one has.
+    /// The number of the message that has just arrived, if there is one.
     fn poll(&mut self) -> Result<Option<u64>, Error> {
         let next = self.count + 1;
         let here = match self.notice {
@@ -292,7 +297,7 @@ impl<'a> Target<'a> {
         Ok(here.then_some(next))
     }
 
-    /// Are both ends of the message there?
+    /// Whether both ends of the message have arrived.
     fn is_whole(&self) -> Result<bool, Error> {
         let mut first = [0];
         self.memory.read_at(self.place(self.count), &mut first)?;
@@ -306,7 +311,7 @@ impl<'a> Target<'a> {
         Ok(byte[0])
     }
 
-    /// Looks whether the message is what it says, and makes ready for another one.
+    /// Checks the message, and prepares for the next one.
     fn again(&mut self) -> Result<(), Error> {
         if !self.is_whole()? {
             assert!(
@@ -314,7 +319,7 @@ impl<'a> Target<'a> {
                 "{:?}: a message was told of before it was there",
                 self.notice
             );
-            // What was lost comes again, after the last byte.
+            // The lost part is retransmitted and arrives after the last byte.
             self.early += 1;
             while !self.is_whole()? {
                 self.pair.server.poll();
@@ -341,7 +346,7 @@ fn section(rows: &[Row]) -> Section {
         let [put, send, last, strict] = spreads.map(Option::unwrap_or_default);
         let setup = Spread::of(&row.setup_us).unwrap_or_default();
         let below = |other: Spread| 100.0 * (1.0 - put.median / other.median);
-        // What RDMA would use here: the last byte where that is allowed.
+        // The method that RDMA would use here: the last byte where that is allowed.
         let rdma = if row.ordered { last } else { send };
         let messages = (setup.median / (MARGIN * rdma.median)).ceil();
         text += &format!(

@@ -1,4 +1,4 @@
-//! Contexts in this process that write to each other, driven by a thread on each core.
+//! Contexts in this process that write to each other, driven by one thread per core.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -14,29 +14,29 @@ use super::failed;
 use super::pair::{CORES, Flow, TIMEOUT, segment};
 use crate::peers::sockets::pin;
 
-/// What each context that sends keeps under way to each of its peers.
+/// Load that each sending context keeps in flight to each of its peers.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Bytes of messages, by turns.
+    /// Bytes of messages, in rotation.
     pub sizes: &'static [u64],
-    /// Messages under way of a flow.
+    /// Messages in flight per flow.
     pub depth: u64,
-    /// Flows, each with a Jetty of its own.
+    /// Number of flows, each with its own Jetty.
     pub flows: usize,
-    /// All contexts send, and not only the first.
+    /// Whether all contexts send, or only the first.
     pub all_send: bool,
 }
 
-/// Completions that a flow has room for.
+/// Depth of a flow's Jetty.
 const JETTY_DEPTH: u32 = 64;
 
-/// Contexts, each connected to each other.
+/// Contexts, each connected to every other.
 pub struct Mesh {
     pub contexts: Vec<Context>,
     load: Load,
-    /// By context: memory that is read, and then memory that is written.
+    /// For each context: memory that is read, followed by memory that is written.
     memory: Vec<Segment>,
-    /// By context: flows to peers.
+    /// For each context: flows to peers.
     lanes: Vec<Vec<Lane>>,
 }
 
@@ -48,7 +48,7 @@ struct Lane {
 }
 
 impl Mesh {
-    /// So many contexts, each as `build` would have it.
+    /// Creates `count` contexts, configured by `build`.
     pub fn new(count: usize, load: &Load, build: impl Fn(Builder) -> Builder) -> io::Result<Mesh> {
         let context = |_| {
             let builder = Context::builder().bind(Ipv4Addr::LOCALHOST.into());
@@ -80,9 +80,8 @@ impl Mesh {
         Ok(Mesh { contexts, load: *load, memory, lanes })
     }
 
-    /// Lets them write, for the first time given before it counts and the second one while it does;
-    /// calls `begin` and `end` when the latter begins and ends. Payload that came meanwhile, in
-    /// Gb/s.
+    /// Runs the load, first for the warm-up and then for the measured time; calls `begin` and `end`
+    /// at the start and the end of the latter. Returns the payload received in that time, in Gb/s.
     pub fn run(
         &self,
         (warm_up, time): (Duration, Duration),
@@ -95,7 +94,7 @@ impl Mesh {
                 let (over, idle) = (&over, &idle);
                 scope.spawn(move || {
                     let result = pin(core).and_then(|()| self.drive(core, over, idle));
-                    // No thread waits for one that has failed.
+                    // Otherwise other threads would wait for a thread that has failed.
                     over.store(true, Ordering::Relaxed);
                     idle.store(CORES.len(), Ordering::Release);
                     result
@@ -115,7 +114,8 @@ impl Mesh {
         })
     }
 
-    /// Drives every other context, until it is over and nothing is under way anywhere.
+    /// Drives this core's share of the contexts, until the run is over and nothing is in flight
+    /// anywhere.
     fn drive(&self, core: usize, over: &AtomicBool, idle: &AtomicUsize) -> io::Result<()> {
         let own = (core..self.contexts.len()).step_by(CORES.len());
         let mut flows: Vec<(usize, &Lane, Flow<'_>)> = own
@@ -131,7 +131,7 @@ impl Mesh {
                     batch.write(&lane.peer, local, lane.to.at(self.load.half()), number)
                 })?;
             }
-            // Those that only receive are driven, too.
+            // Contexts that only receive are polled, too.
             own.clone().for_each(|context| self.contexts[context].poll());
         }
         let since = Instant::now();
@@ -160,7 +160,7 @@ impl Mesh {
 }
 
 impl Load {
-    /// Bytes of the memory that is read, and of the memory that is written.
+    /// Bytes of the memory that is read, and also of the memory that is written.
     fn half(&self) -> u64 {
         self.sizes.iter().copied().max().unwrap_or_default()
     }

@@ -1,5 +1,5 @@
 //! The workload of training (OpenURMA's E4): 90 % WRITEs without order, 8 % relaxed READs, 2 %
-//! fenced strict WRITEs, and an unreliable probe now and then on a Jetty of its own; beside the
+//! fenced strict WRITEs, and an occasional unreliable probe on a separate Jetty; compared with the
 //! same operations all strict.
 
 use std::io;
@@ -14,12 +14,12 @@ use crate::bench::table::Spread;
 use crate::programs::check_signals;
 
 const DEPTH: u64 = 64;
-/// One probe in so many operations.
+/// Number of operations per probe.
 const PROBE_EVERY: u64 = 1000;
-/// The ratio that the design demands.
+/// Least ratio of the two rates that the design requires.
 const BUDGET: f64 = 2.0;
 
-/// The second is a network of machines some way apart.
+/// The second network connects distant machines.
 const NETWORKS: [Network; 2] =
     [LOOPBACK, Network { name: "25 us away", paths: 16, spec: "delay=25us" }];
 const SIZES: [u64; 2] = [64, 4096];
@@ -31,14 +31,14 @@ struct Row {
     network: Network,
     size: u64,
     mode: (ServiceMode, &'static str),
-    /// Thousands per second: mixed, and all strict.
+    /// Thousands of operations per second: mixed, and all strict.
     rates: [Vec<f64>; 2],
-    /// The time that 99 % of the fenced WRITEs stay below, in microseconds, likewise.
+    /// 99th percentile of the fenced WRITEs' latency in microseconds: mixed, and all strict.
     tails_us: [Vec<f64>; 2],
     probes: u64,
 }
 
-/// What an operation is.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Data,
@@ -63,7 +63,7 @@ fn order(kind: Kind, mode: ServiceMode, all_strict: bool) -> Order {
     }
 }
 
-/// Measures all rows by turns.
+/// Measures all rows in alternation.
 pub(super) fn run(repeats: usize, slice: Duration) -> io::Result<Section> {
     let mut rows = Vec::new();
     for network in NETWORKS {
@@ -124,7 +124,8 @@ struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    /// Thousands per second, the tail of the fenced WRITEs, and probes sent.
+    /// Returns thousands of operations per second, the tail latency of the fenced WRITEs, and the
+    /// number of probes sent.
     fn drive(&self, slice: Duration) -> io::Result<(f64, f64, u64)> {
         let (jetty, probe) = (jetty(&self.pair.client)?, jetty(&self.pair.client)?);
         let (mut flow, mut probes) = (Flow::new(&jetty, DEPTH, true), Flow::new(&probe, 1, false));
@@ -152,7 +153,7 @@ impl<'a> Load<'a> {
         'a: 'b,
     {
         let (kind, place) = (kind(number), number % DEPTH * self.size);
-        // READs fetch bytes that no operation writes, to where nothing is read.
+        // READs fetch bytes that no operation writes, into memory that no operation reads.
         let half = DEPTH * self.size;
         let place = if kind == Kind::Fetch { half + place } else { place };
         let local = self.source.slice(place..place + self.size);

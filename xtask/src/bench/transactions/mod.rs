@@ -1,10 +1,10 @@
-//! What the transaction layer costs and saves: order, isolation of Jetties, mixed workloads, and
+//! Costs and benefits of the transaction layer: order, isolation of Jetties, mixed workloads, and
 //! mailboxes.
 //!
-//! Both sides run in this process, a thread each, each thread pinned to a core of its own (but
-//! where sides have several engines, with a thread each), over the loopback interface: one clock
-//! can time a message from its posting to the moment the target knows of it. Repetitions of all
-//! rows of a table take turns; tables give medians with their spread.
+//! Both sides run in this process, over the loopback interface, with one pinned thread each (except
+//! where sides have several engines, with a thread each): so one clock can time a message from its
+//! posting to its detection at the target. Repetitions of all rows of a table alternate; tables
+//! give medians with their spread.
 
 use std::io;
 use std::time::Duration;
@@ -24,14 +24,14 @@ mod ordering;
 mod pacer;
 mod pair;
 
-/// A benchmark's table, for people and as JSON.
+/// A benchmark's table, as text and as JSON.
 pub struct Section {
     pub name: &'static str,
     pub markdown: String,
     pub json: Value,
 }
 
-/// The names of the parts, as the command line has them.
+/// The names of the parts on the command line.
 pub const PARTS: &[&str] = &[
     "order",
     "isolation",
@@ -46,7 +46,7 @@ pub const PARTS: &[&str] = &[
 
 /// Runs one part.
 pub fn run(part: &str, repeats: usize, duration: Duration) -> io::Result<Section> {
-    // A part has many rows, and is to be over within a minute.
+    // A part has many rows, and should finish within a minute.
     let slice = duration / 4;
     match part {
         "order" => ordering::run(repeats, slice),
@@ -54,7 +54,7 @@ pub fn run(part: &str, repeats: usize, duration: Duration) -> io::Result<Section
         "mixed" => mixed::run(repeats, slice),
         "engines" => engines::run(repeats, slice),
         "impaired" => impaired::run(repeats, duration),
-        // Slow rates take their time.
+        // Slow rates need longer measurements.
         "pacer" => pacer::run(repeats, duration),
         "fidelity" => fidelity::run(repeats, duration),
         "coalescing" => coalescing::run(repeats, slice),

@@ -1,4 +1,4 @@
-//! What order costs: small writes of which a share is strict, in each mode that keeps order.
+//! Cost of order: small writes of which a share is strict, in each mode that keeps order.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,29 +12,29 @@ use crate::bench::table::Spread;
 use crate::programs::check_signals;
 
 const BYTES: u64 = 64;
-/// In flight when the rate is measured …
+/// Operations in flight while the rate is measured.
 const DEPTH: u64 = 64;
-/// … and when times are.
+/// Operations in flight while latencies are measured.
 const TIMED_DEPTH: u64 = 8;
 
-/// What the operations of a row ask for.
+/// Order that the operations of a row request.
 #[derive(Clone, Copy, Debug)]
 enum Asks {
-    /// Nothing, as if there were no order.
+    /// No order.
     Nothing,
-    /// Nothing, on a Jetty that was strict once.
+    /// No order, on a Jetty that was strict once.
     NothingMore,
-    /// So many in a hundred are strict in this mode; the rest, spread evenly, are unordered in it.
+    /// This many per hundred are strict in this mode; the rest, evenly spread, are unordered in it.
     Strict(ServiceMode, u64),
 }
 
-/// What a row has measured so far.
+/// Results of a row.
 #[derive(Default)]
 struct Row {
     rates: Vec<f64>,
     medians_us: Vec<f64>,
-    /// Per thousand operations: waited at the initiator, looked up at the target, held there, sent
-    /// back from there.
+    /// Operations per thousand that waited at the initiator, were looked up at the target, were
+    /// deferred there, and were returned from there.
     gates: [f64; 4],
 }
 
@@ -55,7 +55,7 @@ fn rows() -> Vec<(String, Asks)> {
     rows
 }
 
-/// Is this one strict, if so many in a hundred are?
+/// Whether the operation with this number is strict, if `share` per hundred are.
 fn is_strict(number: u64, share: u64) -> bool {
     (number + 1) * share / 100 > number * share / 100
 }
@@ -71,7 +71,7 @@ impl Asks {
     }
 }
 
-/// Measures all rows by turns.
+/// Measures all rows in alternation.
 pub(super) fn run(repeats: usize, slice: Duration) -> io::Result<Section> {
     let names = rows();
     let mut rows: Vec<Row> = names.iter().map(|_| Row::default()).collect();

@@ -1,5 +1,5 @@
-//! The pacer's error: the rate at which a flow's operations complete, against the dequeue rate that
-//! a scheduler set.
+//! The pacer's error: the rate at which a flow's operations complete, compared with the dequeue
+//! rate that a scheduler set.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -20,16 +20,16 @@ const RATES: [(u64, u64); 5] = [
     (1_000_000_000, 64 << 10),
     (10_000_000_000, 256 << 10),
 ];
-/// Operations in flight: the flow always has something to send.
+/// Operations in flight, enough that the flow always has data to send.
 const DEPTH: u64 = 8;
-/// Completions that are not counted: the first may leave at once.
+/// Number of completions that are not counted, because the first operations may be sent at once.
 const BEFORE: u64 = 10;
-/// Completions that are, at least.
+/// Least number of counted completions.
 const COUNTED: u64 = 40;
-/// What each packet counts for beside its payload.
+/// Header bytes that the pacer adds to each packet's payload.
 const HEADER_BYTES: u64 = 80;
 
-/// Measures all rows by turns.
+/// Measures all rows in alternation.
 pub(super) fn run(repeats: usize, slice: Duration) -> io::Result<Section> {
     let mut errors: [[Vec<f64>; RATES.len()]; 2] = Default::default();
     for _ in 0..repeats {

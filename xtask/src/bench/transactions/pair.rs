@@ -14,13 +14,14 @@ use fairway::{
 use super::failed;
 use crate::peers::sockets::pin;
 
-/// An operation that takes longer has hung.
+/// Time after which an operation is considered hung.
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The core of the side that serves, and of the side that drives.
+/// Cores of the serving and of the driving side.
 pub const CORES: [usize; 2] = [0, 1];
 
-/// Times of posting that are kept: far more than operations can overtake one that waits.
+/// Number of post times that are kept, far more than the operations that can overtake a waiting
+/// one.
 const STARTS: usize = 1 << 16;
 
 /// A network between the two sides.
@@ -28,18 +29,18 @@ const STARTS: usize = 1 << 16;
 pub struct Network {
     pub name: &'static str,
     pub paths: u32,
-    /// What the emulator does to packets, in both directions.
+    /// Specification of the emulator, applied in both directions.
     pub spec: &'static str,
 }
 
-/// Packets arrive as the loopback interface brings them.
+/// The unimpaired loopback interface.
 pub const LOOPBACK: Network = Network { name: "loopback", paths: 16, spec: "" };
 
-/// Two contexts, connected.
+/// Two connected contexts.
 pub struct Pair {
     pub client: Context,
     pub server: Context,
-    /// The server, as the client sees it.
+    /// The server, from the client's side.
     pub peer: Peer,
 }
 
@@ -67,12 +68,12 @@ impl Pair {
         }
     }
 
-    /// The client, as the server sees it.
+    /// The client, from the server's side.
     pub fn back(&self) -> io::Result<Peer> {
         self.server.peers().pop().ok_or_else(|| io::Error::other("the client has gone"))
     }
 
-    /// Runs `drive` on one core while another core runs `serve` over and over.
+    /// Runs `drive` on one core while another core calls `serve` repeatedly.
     pub fn run<R: Send>(
         &self,
         mut serve: impl FnMut() -> Result<(), Error> + Send,
@@ -112,7 +113,7 @@ impl Pair {
     }
 }
 
-/// A segment whose pages are there.
+/// A segment whose pages are all present.
 pub fn segment(context: &Context, length: u64, rights: Rights) -> io::Result<Segment> {
     let memory = Memory::zeroed(length as usize).map_err(|error| failed(error.into()))?;
     let segment = context.register(memory, rights).map_err(failed)?;
@@ -120,7 +121,7 @@ pub fn segment(context: &Context, length: u64, rights: Rights) -> io::Result<Seg
     Ok(segment)
 }
 
-/// A Jetty with room for much.
+/// A Jetty with a deep queue.
 pub fn jetty(context: &Context) -> io::Result<Jetty> {
     context.create_jetty(JettyOptions::default().depth(4096)).map_err(failed)
 }
@@ -132,9 +133,9 @@ pub struct Flow<'a> {
     posted: u64,
     pub done: u64,
     completions: Vec<Completion>,
-    /// When each operation in flight was posted, if latency is measured.
+    /// Time at which each operation in flight was posted, if latency is measured.
     starts: Vec<Instant>,
-    /// Operation and nanoseconds.
+    /// Number and nanoseconds of each measured operation.
     pub times: Vec<(u64, u32)>,
 }
 
@@ -145,7 +146,8 @@ impl<'a> Flow<'a> {
         Flow { jetty, depth, posted: 0, done: 0, completions, starts, times: Vec::new() }
     }
 
-    /// Fills up with operations that `post` names by their numbers, and takes what is done.
+    /// Posts operations up to the depth, by `post`, which receives their numbers, and handles
+    /// completions.
     pub fn step(
         &mut self,
         mut post: impl FnMut(&Batch<'a>, u64) -> Result<(), Error>,
@@ -164,7 +166,7 @@ impl<'a> Flow<'a> {
         self.take()
     }
 
-    /// Takes what is done.
+    /// Handles completions.
     pub fn take(&mut self) -> io::Result<()> {
         if self.jetty.poll(&mut self.completions) == 0 {
             return Ok(());
@@ -183,12 +185,12 @@ impl<'a> Flow<'a> {
         Ok(())
     }
 
-    /// Is something in flight?
+    /// Whether operations are in flight.
     pub fn is_busy(&self) -> bool {
         self.done < self.posted
     }
 
-    /// Waits until nothing is in flight.
+    /// Waits until no operation is in flight.
     pub fn drain(&mut self) -> io::Result<()> {
         let start = Instant::now();
         while self.done < self.posted {
@@ -201,7 +203,7 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// The value that a share of all are below, in microseconds.
+/// Quantile of the times, in microseconds.
 pub fn quantile_us(times_ns: &mut [u32], share: f64) -> f64 {
     times_ns.sort_unstable();
     let index = (times_ns.len() as f64 * share) as usize;

@@ -1,7 +1,7 @@
-//! The same programs between two guests whose kernels speak RoCE (soft-RoCE), over a bridge.
+//! The same programs between two guests whose kernels implement RoCE (soft-RoCE), over a bridge.
 //!
-//! The guests are another tool's business, as for `xtask interop`. Where there is no virtualisation
-//! they are emulated, and their figures say more of the emulator than of the kernel.
+//! Another tool provides the guests, as for `xtask interop`. Without virtualisation they are
+//! emulated, and their figures mostly show the speed of the emulator.
 
 use std::io;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::bench::table::Spread;
 use crate::interop::{GUEST, Guests};
 use crate::programs::check_signals;
 
-/// What is measured: a name, the program with its arguments, the column of its row.
+/// A measurement: its name, the program with its arguments, and the column of its row.
 type Measure = (&'static str, &'static str, usize);
 
 const MEASURES: &[Measure] = &[
@@ -26,18 +26,18 @@ const MEASURES: &[Measure] = &[
     ("READ 8 B, us", "ib_read_lat -s 8 -n 500", 4),
 ];
 
-/// What each guest does to what it sends. The kernel cannot displace packets by 64 places; every
-/// 64th that goes before those that are delayed comes nearest.
+/// Impairments that each guest applies to the packets that it sends. The kernel cannot displace
+/// packets by 64 places; the closest is to send every 64th packet before the delayed ones.
 const NETWORKS: &[(&str, Option<&str>)] = &[
     ("clean", None),
     ("1 % loss", Some("loss 1%")),
     ("1 ms, every 64th before its turn", Some("delay 1ms reorder 100% gap 64")),
 ];
 
-/// Where the listening guest is asked whether it listens.
+/// Port at which the listening guest is checked.
 const PORT: u16 = 18_515;
 
-/// Measures everything `repeats` times, by turns.
+/// Measures everything `repeats` times, in alternation.
 pub fn run(script: &Path, repeats: usize) -> io::Result<(String, Value)> {
     let guests = Guests::boot_many(script, 2)?;
     let mut samples = vec![vec![Vec::new(); NETWORKS.len()]; MEASURES.len()];
@@ -61,7 +61,7 @@ pub fn run(script: &Path, repeats: usize) -> io::Result<(String, Value)> {
 
 fn impair(guests: &Guests, impairment: Option<&str>) -> io::Result<()> {
     for guest in [1, 2] {
-        // There may be nothing to be removed.
+        // There may be no rule to delete.
         guests.run_in(guest, "tc qdisc del dev eth0 root 2>/dev/null || true")?;
         if let Some(spec) = impairment {
             guests.run_in(guest, &format!("tc qdisc add dev eth0 root netem {spec}"))?;

@@ -1,7 +1,7 @@
-//! What queue pairs cost: memory and throughput with 1 to 16,384 of them, over both providers.
+//! Cost of queue pairs: memory and throughput with 1 to 16,384 of them, over both providers.
 //!
-//! Both ends are in this process, so what it has allocated more is halved. Pools whose size a
-//! provider's limits settle are there before.
+//! Both ends are in this process, so the additional memory is halved. Pools whose size depends on a
+//! provider's limits are allocated before.
 
 use std::io;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use serde_json::{Value, json};
 use crate::bench::table::Spread;
 use crate::programs::check_signals;
 
-/// How many queue pairs.
+/// Numbers of queue pairs.
 const COUNTS: &[u32] = &[1, 16, 256, 1024, 4096, 16_384];
 /// Bytes of each WRITE.
 const BYTES: u32 = 4096;
-/// WRITEs in flight at most, each by another queue pair if there are enough.
+/// Largest number of WRITEs in flight, each on another queue pair if there are enough.
 const DEPTH: u32 = 64;
 const ADDRESS: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
@@ -42,7 +42,7 @@ impl Listener for Deaf {
     }
 }
 
-/// One side.
+/// One end.
 struct End {
     provider: Arc<dyn Provider>,
     queue: CompletionQueueId,
@@ -60,7 +60,7 @@ struct Row {
     failed: Option<String>,
 }
 
-/// Measures all numbers of queue pairs over both providers, by turns.
+/// Measures all numbers of queue pairs over both providers, in alternation.
 pub fn run(repeats: usize, slice: Duration) -> io::Result<(String, Value)> {
     let mut rows: Vec<Row> = [ProviderKind::Roce, ProviderKind::Fairway]
         .iter()
@@ -91,7 +91,7 @@ fn measure(row: &mut Row, slice: Duration) -> io::Result<()> {
     let before = allocated_bytes();
     connect(&mut ends, row.count)?;
     row.gbps.push(write(&ends, slice)?);
-    // With what they take when they have been used.
+    // This includes memory that is allocated on use.
     let grown = allocated_bytes().saturating_sub(before);
     row.bytes_per_pair.push(grown as f64 / f64::from(2 * row.count));
     let [first, second] = &ends;
@@ -165,7 +165,7 @@ fn ready(end: &End, pair: Qpn, peer: Peer) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes from the first end to the second, in turn by all queue pairs; Gb/s.
+/// Writes from the first end to the second, by all queue pairs in rotation; returns Gb/s.
 fn write(ends: &[End; 2], slice: Duration) -> io::Result<f64> {
     let [source, target] = ends;
     let mut out = vec![empty(); DEPTH as usize];
@@ -230,7 +230,7 @@ fn empty() -> Completion {
 
 /// Bytes that are allocated, touched or not.
 fn allocated_bytes() -> u64 {
-    // SAFETY: it only answers.
+    // SAFETY: the call only returns figures.
     let info = unsafe { libc::mallinfo2() };
     (info.uordblks + info.hblkhd) as u64
 }
@@ -245,7 +245,7 @@ fn show(rows: &[Row]) -> (String, Value) {
         let bytes = spread(&row.bytes_per_pair);
         let samples = Spread::of(&row.gbps).map(Spread::show);
         let failed = row.failed.as_ref().map(|failed| format!("failed: {failed}"));
-        // What was measured before or after a failure is shown beside it.
+        // Samples from before or after a failure are shown beside it.
         let cells: Vec<String> = samples.into_iter().chain(failed).collect();
         let rate = cells.join("; ");
         text += &format!("| {} | {:?} | {:.0} | {rate} |\n", row.count, row.kind, bytes.median);

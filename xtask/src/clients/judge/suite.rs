@@ -6,13 +6,13 @@ use super::super::case::Proof;
 use super::{Ended, Score, Verdict, complaint, last_line, shorten};
 use crate::pyverbs;
 
-/// What a suite says of its tests.
+/// Results that a suite reports.
 #[derive(Default)]
 struct Counted {
     score: Score,
     /// Names of tests that failed.
     failures: Vec<String>,
-    /// Why tests were left out, and how many for each reason.
+    /// Reasons for skipped tests, and the number for each.
     refusals: Vec<(String, u32)>,
 }
 
@@ -57,7 +57,7 @@ pub fn suite(proof: &Proof, main: &Ended) -> Option<Verdict> {
     Some(Verdict { score, reason: shorten(&reason), refusals })
 }
 
-/// Counts what `unittest -v` printed: the first rank's results, and failures of the other ranks.
+/// Counts the output of `unittest -v`: the first rank's results, and failures of the other ranks.
 fn unittest(ranks: Option<&str>, text: &str) -> Counted {
     let mut texts = vec![text.to_owned()];
     if let Some(folder) = ranks {
@@ -89,7 +89,7 @@ fn unittest(ranks: Option<&str>, text: &str) -> Counted {
     total
 }
 
-/// What each rank of an Open MPI job printed, from the files of `--output-filename`.
+/// Output of each rank of an Open MPI job, from the files of `--output-filename`.
 pub fn rank_texts(folder: &Path) -> Vec<String> {
     (0..)
         .map(|rank| folder.join(format!("1/rank.{rank}/stderr")))
@@ -98,13 +98,13 @@ pub fn rank_texts(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Counts what GoogleTest printed. UCX reports a test that it leaves out by `[     SKIP ]` and a
-/// reason, and GoogleTest then by `OK`.
+/// Counts the output of GoogleTest. UCX reports a skipped test by `[     SKIP ]` and a reason, and
+/// GoogleTest then by `OK`.
 fn google_test(text: &str) -> Counted {
     let mut counted = Counted::default();
     let mut skipped = None;
     for line in text.lines() {
-        // The list at the end names tests again, without the time each one took.
+        // The list at the end repeats names of tests, without the time of each one.
         let timed = line.contains(" ms)");
         if line.starts_with("[ RUN      ]") {
             skipped = None;
@@ -125,8 +125,8 @@ fn google_test(text: &str) -> Counted {
     counted
 }
 
-/// Counts what the script of fabtests printed: as YAML, with `-v`, `- name: fi_x`, then `  result:
-/// Pass`; otherwise `fi_x: Pass`. What the programs print is indented further.
+/// Counts the output of the script of fabtests: as YAML, with `-v`, `- name: fi_x`, then `  result:
+/// Pass`; otherwise `fi_x: Pass`. The programs' own output is indented further.
 fn fabtests(text: &str) -> Counted {
     let mut counted = Counted::default();
     let mut name = "";

@@ -83,7 +83,7 @@ fn a_crash_or_a_hang_is_never_a_refusal() {
     assert_eq!(word_of_crash, "fail");
     assert!(reason.starts_with("ended by signal 11: "), "{reason}");
     assert_eq!(word(&Proof::Rows(1), &[late(text)]).0, "fail");
-    // One that went on after such words, and ended well, did not refuse.
+    // A program that continued after such words, and ended with success, did not refuse.
     assert_eq!(word(&Proof::Rows(1), &[ended(0, text)]).0, "fail");
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Of a message program of release 5.3.
+/// Help text of a message program of release 5.3.
 const OLD_MESSAGES: &str = "\
 Usage: osu_latency [options]
 
@@ -10,7 +10,7 @@ options:
   -h            print this help message
 ";
 
-/// Of a collective program of release 5.3.
+/// Help text of a collective program of release 5.3.
 const OLD_COLLECTIVE: &str = "\
 Usage: osu_bcast [options]
 options:
@@ -22,14 +22,14 @@ options:
   -x ITER       set number of warmup iterations to skip before timing (default 200)
 ";
 
-/// Of a program with threads, of release 7.4.
+/// Help text of a program with threads, of release 7.4.
 const NEW_THREADS: &str = "\
   -t, --num-test-calls      Non-blocking collectives-> CALLS - set the number of MPI_Test() calls
                             -t 4        // receiver t/p = 4 and sender t/p = 1
   -c, --validation          [log:<dir>]Enable validation. Disabled by default.
 ";
 
-/// Of release 7.4.
+/// Help text of an atomic program of release 7.4.
 const NEW_ATOMIC: &str = "\
 Usage: osu_cas_latency [options]
 Options:

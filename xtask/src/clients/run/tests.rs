@@ -1,7 +1,7 @@
 use super::*;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// A folder of a test's own.
+/// A separate folder for a test.
 fn scratch(name: &str) -> io::Result<crate::programs::Scratch> {
     crate::programs::Scratch::new(&format!("run-{name}"))
 }
@@ -10,7 +10,8 @@ fn scratch(name: &str) -> io::Result<crate::programs::Scratch> {
 fn every_process_that_came_from_one_is_ended_with_it() -> io::Result<()> {
     let folder = scratch("ended")?;
     let mut command = Command::new("sh");
-    // Two sessions, as a job's ranks have groups of their own; both ignore SIGTERM.
+    // The processes are in two sessions, like a job's ranks in separate groups; both ignore
+    // SIGTERM.
     command.args(["-c", "trap '' TERM; setsid sleep 600 & echo $!; wait; wait"]);
     let mut process = Process::start(command, folder.0.join("log"))?;
     let deadline = Instant::now() + Duration::from_secs(60);

@@ -1,7 +1,7 @@
-//! A connection to a machine that serves, and messages over each of its paths.
+//! Connects to a machine with a server, and sends messages over each of its paths.
 //!
-//! The messages are for a Jetty that does not exist, so that every server of Fairway's answers them
-//! alike, and none has to do anything: the refusal comes back as an acknowledgement does.
+//! The messages are for a Jetty that does not exist, so that all of Fairway's servers answer them
+//! in the same way without doing any work: a refusal returns like an acknowledgement.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -17,21 +17,21 @@ use crate::doctor::readings::{Connection, PeerReading};
 use crate::failure::Failure;
 use crate::net::{PERF, SERVE, Service, resolve};
 
-/// No server of ours has this Jetty.
+/// A Jetty that none of Fairway's servers has.
 const NO_JETTY: u32 = 0xf_fff0;
-/// Messages that are timed one by one.
+/// Number of messages that are timed one by one.
 const TIMED: usize = 64;
-/// Most messages at a time, so that they go over many paths.
+/// Largest number of messages at a time, so that they use many paths.
 const BURST: u64 = 64;
-/// How long paths may take to answer, and long packets to be tried.
+/// Longest wait for answers of paths, and for the test of long packets.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// Room for the messages.
+/// Bytes of memory for the messages.
 const MESSAGE_BYTES: u64 = 8;
 
-/// Connects to `host` and looks at what comes of it. Without a port in its name both servers'
-/// ports are tried.
+/// Connects to `host` and measures the connection. Without a port in its name the ports of both
+/// servers are tried.
 pub(in crate::doctor) fn probe(host: &str, timeout: Duration) -> Result<PeerReading, Failure> {
-    // A name that is none is wrong usage, and not a finding.
+    // An invalid name is a usage error, not a finding.
     resolve(host, PERF.port, None)?;
     let mut failure = String::new();
     for service in [&PERF, &SERVE] {
@@ -59,7 +59,7 @@ fn connect(
             Ok(peer) => {
                 let set_up = start.elapsed();
                 let connection = examine(&context, &peer, service, set_up)?;
-                // A peer that does not answer the farewell has told enough.
+                // The farewell's answer is not needed, because everything has been measured.
                 let _ = context.shutdown(Duration::from_secs(1));
                 return Ok(connection);
             }
@@ -116,7 +116,7 @@ fn examine(
     })
 }
 
-/// Sends so many messages, and waits until all are refused.
+/// Sends `count` messages, and waits until all are refused.
 fn exchange(jetty: &Jetty, peer: &Peer, memory: &Segment, count: u64) -> Result<(), Error> {
     for id in 0..count {
         jetty.send(peer, To::new(NO_JETTY), memory.slice(0..MESSAGE_BYTES), id)?;
@@ -130,12 +130,12 @@ fn exchange(jetty: &Jetty, peer: &Peer, memory: &Segment, count: u64) -> Result<
     Ok(())
 }
 
-/// Was a packet acknowledged that went over this path?
+/// Whether a packet sent over this path was acknowledged.
 fn has_answered(path: &PathStats) -> bool {
     path.sent > path.lost + u64::from(path.in_flight)
 }
 
-/// Ports of the peer to which paths lead, none of which has answered.
+/// Ports of the peer none of whose paths has answered.
 fn silent_ports(paths: &[PathStats]) -> Vec<u16> {
     let answering: BTreeSet<u16> =
         paths.iter().filter(|path| has_answered(path)).map(|path| path.remote_port).collect();

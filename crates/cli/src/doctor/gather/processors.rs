@@ -8,7 +8,8 @@ use crate::doctor::readings::{Clock, Processors};
 use crate::process;
 
 const CLOCKS: &str = "/sys/devices/system/clocksource/clocksource0";
-/// Readings of the clock in a batch, and batches. The quickest counts: others were interrupted.
+/// Number of clock readings in a batch, and number of batches. The fastest batch counts, because
+/// others were interrupted.
 const READS: u32 = 2000;
 const BATCHES: usize = 20;
 
@@ -28,7 +29,7 @@ pub(super) fn clock() -> Clock {
 }
 
 pub(super) fn processors() -> Processors {
-    // SAFETY: has no conditions.
+    // SAFETY: the call has no conditions.
     let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
     Processors {
         online: usize::try_from(online).unwrap_or(1),
@@ -38,7 +39,7 @@ pub(super) fn processors() -> Processors {
     }
 }
 
-/// The least quota of the control groups that a process is in, in cores. `groups` is the text of
+/// The smallest quota of the control groups of a process, in cores. `groups` is the text of
 /// `/proc/self/cgroup`, and `read` reads files.
 fn quota(groups: &str, read: impl Fn(&str) -> Option<String>) -> Option<f64> {
     let mut least: Option<f64> = None;
@@ -76,7 +77,7 @@ fn quota(groups: &str, read: impl Fn(&str) -> Option<String>) -> Option<f64> {
     least
 }
 
-/// `quota period` in microseconds, as cores; `None` for `max` or -1.
+/// Converts `quota period` in microseconds to cores; `None` for `max` or -1.
 fn share(text: &str) -> Option<f64> {
     let mut numbers = text.split_whitespace();
     let quota: f64 = numbers.next()?.parse().ok().filter(|quota| *quota > 0.0)?;

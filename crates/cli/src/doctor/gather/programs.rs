@@ -1,4 +1,5 @@
-//! What RDMA programs need: the library of `fairway run`, loaded into a program, and RoCE's port.
+//! Requirements of RDMA programs: the library of `fairway run`, loaded into a program, and RoCE's
+//! port.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -20,8 +21,8 @@ pub(super) fn verbs() -> Verbs {
     }
 }
 
-/// Starts `cat /proc/self/maps` as `fairway run` starts programs: the list of what it has mapped
-/// names the library, or the loader has printed why not.
+/// Starts `cat /proc/self/maps` as `fairway run` starts programs. Its list of mappings contains the
+/// library, or the loader has printed why it failed.
 fn loaded(folder: &std::path::Path) -> io::Result<()> {
     let mut command = program(folder, "cat".as_ref());
     let output = command.arg("/proc/self/maps").stdin(Stdio::null()).output()?;
@@ -32,7 +33,7 @@ fn loaded(folder: &std::path::Path) -> io::Result<()> {
     Err(io::Error::other(said.lines().next().unwrap_or("the loader gives no reason")))
 }
 
-/// Opens RoCE's port as nothing else may, then as programs under `fairway run` do.
+/// Opens RoCE's port exclusively, and if that fails as programs under `fairway run` do.
 pub(super) fn roce_port() -> RocePort {
     if bind(false).is_ok() {
         return RocePort::Free;

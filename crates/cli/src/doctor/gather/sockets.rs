@@ -1,4 +1,5 @@
-//! A pair of sockets that Fairway's own code opens, and a train of packets from one to the other.
+//! Tests a pair of sockets that Fairway's own code opens, by a train of packets from one to the
+//! other.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -13,12 +14,12 @@ use super::system;
 use crate::doctor::readings::{Buffers, Udp};
 use crate::process;
 
-/// Socket buffers that a context asks for, in bytes.
+/// Socket buffer size that a context requests, in bytes.
 const BUFFER_BYTES: usize = 4 << 20;
-/// Packets of the train, and the length of each in bytes.
+/// Number of packets of the train, and the length of each in bytes.
 const PACKETS: usize = 32;
 const PACKET_BYTES: usize = 64;
-/// How long the loopback interface may take.
+/// Longest wait for packets on the loopback interface.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Sends a train of packets from one socket to another, and compares what arrives.
@@ -67,7 +68,7 @@ fn fill(train: &mut Train) {
     }
 }
 
-/// How many packets arrived, and most of them in one call. Bytes that differ are an error.
+/// How many packets arrived, and the largest number in one call. Damaged packets are an error.
 fn receive(port: &mut UdpPort) -> io::Result<(usize, usize)> {
     let waiter: Waiter = port.waiter()?;
     let (mut buffer, mut ready) = (ReceiveBuffer::new(), Vec::new());
@@ -93,8 +94,8 @@ fn receive(port: &mut UdpPort) -> io::Result<(usize, usize)> {
     Ok((arrived, most))
 }
 
-/// Allocates memory that processes can share, and meets a process of this user at an abstract
-/// socket, as the owner and the user of such memory do.
+/// Allocates memory that processes can share, and connects to this process by an abstract socket,
+/// as the owner and the user of such memory do.
 pub(super) fn shared_memory() -> io::Result<()> {
     Memory::shared(4096).map_err(|error| io::Error::other(error.to_string()))?;
     let name = format!("fairway-doctor-{:016x}", process::random()?);

@@ -1,4 +1,4 @@
-//! What the kernel publishes in files.
+//! Properties that the kernel publishes in files.
 
 use std::ffi::CString;
 use std::io;
@@ -10,15 +10,15 @@ use fairway_port::{NicFeature, nic_features};
 
 use crate::doctor::readings::{Interface, Permissions, Route, Tcp};
 
-/// Offloads of UDP packets, by the names that the kernel gives them: cutting a run into packets,
-/// joining packets to a run, and checking checksums.
+/// Offloads of UDP packets, by the kernel's names: segmenting a run into packets, coalescing
+/// packets into a run, and verifying checksums.
 const OFFLOADS: [&str; 3] = ["tx-udp-segmentation", "rx-gro", "rx-checksum"];
 
 pub(super) fn text(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
-/// The one line of a file.
+/// The only line of a file.
 pub(super) fn line(path: &str) -> Option<String> {
     text(path).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
@@ -27,12 +27,12 @@ pub(super) fn number(path: &str) -> Option<u64> {
     line(path)?.parse().ok()
 }
 
-/// The words of a file; none if there is no file.
+/// The words of a file; empty if there is no file.
 pub(super) fn words(path: &str) -> Vec<String> {
     text(path).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }
 
-/// The names in a folder, sorted; none if there is no folder.
+/// The names in a folder, sorted; empty if there is no folder.
 pub(super) fn entries(folder: &str) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =
@@ -75,13 +75,13 @@ fn interface(name: String) -> io::Result<Interface> {
     })
 }
 
-/// The offloads of an interface that make a difference to Fairway.
+/// The offloads of an interface that matter to Fairway.
 fn offloads(interface: &str) -> Vec<NicFeature> {
     let features = nic_features(interface).unwrap_or_default();
     features.into_iter().filter(|one| OFFLOADS.contains(&one.name.as_str())).collect()
 }
 
-/// The routes of `/proc/net/route` that have an MTU of their own.
+/// The routes of `/proc/net/route` that set an MTU.
 pub(super) fn routes(table: &str) -> Vec<Route> {
     let route = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -115,12 +115,12 @@ pub(super) fn permissions() -> Permissions {
     }
 }
 
-/// A field of `/proc/self/status`.
+/// A field of the text of `/proc/self/status`.
 pub(super) fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
-/// A limit of this process; `None` if there is none.
+/// A resource limit of this process; `None` if it is unlimited.
 fn limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: room for the answer, which outlives the call.
@@ -128,7 +128,7 @@ fn limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
     (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
-/// Bytes that are free in `/dev/shm`, if files can be made there.
+/// Free bytes in `/dev/shm`, if files can be created there.
 fn shm_free() -> io::Result<u64> {
     let path = Path::new("/dev/shm").join(format!("fairway-doctor-{}", std::process::id()));
     std::fs::File::create_new(&path)?;
@@ -143,7 +143,7 @@ fn shm_free() -> io::Result<u64> {
     }
 }
 
-/// Tries the system calls that a filter may refuse and without which contexts cannot be built.
+/// Tests the system calls that a filter may refuse and without which contexts can't be created.
 fn refused_calls() -> Vec<(&'static str, String)> {
     let name = CString::from(c"fairway-doctor");
     // SAFETY: plain numbers, and a name that ends with a zero.
@@ -195,7 +195,7 @@ mod tests {
             mtu,
         };
         let expected = [route("default", "eth0", 1400), route("10.0.0.0/8", "eth1", 9000)];
-        // The table has addresses as a little-endian CPU reads them.
+        // The table prints addresses in the byte order of a little-endian CPU.
         if cfg!(target_endian = "little") {
             assert_eq!(routes(table), expected);
         }

@@ -47,7 +47,7 @@ fn every_kind_of_wrong_data_is_reported() {
             (!tally.is_clean(), !stamps.is_clean())
         };
         assert_eq!(wrong(payload(1, 3), false), (false, false));
-        // Old news, and another's data.
+        // Outdated data, and data of another slot.
         assert_eq!(wrong(payload(1, 4), false), (true, true));
         assert_eq!(wrong(payload(1, 4), true), (true, size >= NAMED_BYTES), "{size}");
         if size >= NAMED_BYTES {

@@ -1,12 +1,12 @@
-//! Words that atomics change: every value follows from slot and generation, so that the old value
-//! of each atomic, and what is left in the end, tell whether each was carried out exactly once.
+//! Words that atomics change. Every value follows from slot and generation, so that the old value
+//! of each atomic, and the final value, show whether each was executed exactly once.
 
 use super::{Mismatch, Pattern, Payload, Slots, Tally};
 use crate::perf::operation::Operation;
 use fairway::{AtomicOp, Error};
 
 impl Pattern {
-    /// The word of a slot after so many (`generation`) atomics.
+    /// The word of a slot after `generation` atomics.
     pub(crate) fn word(&self, operation: Operation, payload: Payload) -> u64 {
         let first = self.stamp(Payload { generation: 0, ..payload }, 0);
         let value = match operation {
@@ -16,7 +16,7 @@ impl Pattern {
         if self.size == 8 { value } else { value & u64::from(u32::MAX) }
     }
 
-    /// The atomic that takes the word of a slot to its next generation.
+    /// The atomic that changes the word of a slot to its next generation.
     pub(crate) fn atomic(&self, operation: Operation, payload: Payload) -> AtomicOp {
         let next = Payload { generation: payload.generation.wrapping_add(1), ..payload };
         match operation {
@@ -28,7 +28,7 @@ impl Pattern {
         }
     }
 
-    /// Compares a word that was found.
+    /// Compares a word with the expected one.
     pub(crate) fn check_word(
         &self,
         operation: Operation,
@@ -54,7 +54,7 @@ impl Slots {
         self.segment.write_at(self.offset(payload.slot), &bytes[..self.pattern.size as usize])
     }
 
-    /// Compares the word of a slot at rest.
+    /// Compares the word of an idle slot.
     pub(crate) fn compare_word(
         &self,
         operation: Operation,
@@ -68,8 +68,8 @@ impl Slots {
         Ok(())
     }
 
-    /// Compares a slot that unreliable packets may have changed, or not: it holds some generation
-    /// before `uses`, or nothing yet.
+    /// Compares a slot that unreliable packets may or may not have changed: it holds a generation
+    /// before `uses`, or its initial zeros.
     pub(crate) fn check_unreliable(
         &self,
         slot: u32,
@@ -83,7 +83,7 @@ impl Slots {
             return Ok(());
         }
         let found = self.pattern.named(u64::from_le_bytes(first));
-        // Names too short to be read: any will do, but it has to be one of this slot.
+        // Shorter stamps can't be read, so any generation of this slot is accepted.
         let generation = match length {
             8 if found.slot == slot && found.generation < uses => found.generation,
             8 => uses - 1,

@@ -1,5 +1,5 @@
-//! What RDMA does before the first message into a buffer, and RVMA does not: the initiator asks for
-//! it; the target registers memory, and answers with its key.
+//! The exchange that RDMA requires before the first message into a buffer, and RVMA does not: the
+//! initiator requests memory; the target registers it, and answers with its key.
 
 use std::io;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use super::succeeded;
 use crate::bench::transactions::failed;
 use crate::bench::transactions::pair::{Pair, TIMEOUT, jetty, quantile_us, segment};
 
-/// Exchanges measured.
+/// Number of exchanges measured.
 const COUNT: usize = 20;
 
 /// The median time of an exchange, in microseconds.
