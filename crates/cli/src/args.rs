@@ -59,7 +59,7 @@ pub(crate) enum Command {
     /// Relay UDP over paths as bad as asked for, or emulate a whole network in real time
     #[command(after_help = EMULATE_EXAMPLES)]
     Emulate(EmulateOptions),
-    /// Simulate networks of thousands of NICs, each running the real engine
+    /// Simulate networks of thousands of NICs, each running the protocol that runs live
     #[command(after_help = sim_help())]
     Sim(Box<SimOptions>),
     /// Run the NIC model: what state, order, placement and attachment cost, step by step
@@ -91,7 +91,7 @@ const EMULATE_EXAMPLES: &str = "Examples, in front of `fairway serve --dir in --
   fairway emulate --listen 127.0.0.2 --to 127.0.0.1:4800-4803 --spec delay=50us,loss=1%
   fairway copy --bind 127.0.0.1 big.img 127.0.0.2/big.img
 
-A Fairway server tells its port numbers to its clients, so the relay listens on the same
+A Fairway server sends its port numbers to its clients, so the relay listens on the same
 numbers, at another address.
 
 A network of its own, from a file (two are in the folder examples/topologies of the source):
@@ -165,7 +165,7 @@ const PERF_NOTES: &str = "Examples:
 
 What is verified, and when:
   Every slot of memory holds a pattern of its own. One word in every packet names slot and
-  generation, so that a packet that went astray or is old news is told from the right one.
+  generation, so that a packet that was misdelivered or is old is distinguished from the right one.
   write      The target compares whole slots while the run goes on (as many as cost it 2 % of the
              time), and every slot, byte for byte, at the end.
   write-imm  As write. At each notification the target also checks that it comes exactly once and
@@ -308,7 +308,7 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "SIZE", value_parser = quantity::size)]
     pub(crate) max_bytes: Option<u64>,
 
-    /// What stays free on the disk: a share of its bytes and of its files, or so many bytes
+    /// What stays free on the disk: a share of its bytes and of its files, or a number of bytes
     #[arg(long, value_name = "SHARE%|SIZE", value_parser = KeepFree::parse, default_value = "5%")]
     pub(crate) keep_free: KeepFree,
 
@@ -363,17 +363,17 @@ pub(crate) struct InfoOptions {
     #[arg(long)]
     pub(crate) state: bool,
 
-    /// With --state: for so many Jetties
+    /// With --state: number of Jetties
     #[arg(long, value_name = "N", default_value = "1024",
           value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(crate) jetties: u64,
 
-    /// With --state: for so many remote hosts
+    /// With --state: number of remote hosts
     #[arg(long, value_name = "M", default_value = "1024",
           value_parser = clap::value_parser!(u64).range(1..=65_536))]
     pub(crate) hosts: u64,
 
-    /// With --state: for so many paths to each
+    /// With --state: number of paths to each
     #[arg(long, value_name = "P", default_value = "16",
           value_parser = clap::value_parser!(u64).range(1..=256))]
     pub(crate) paths: u64,

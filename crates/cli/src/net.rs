@@ -33,7 +33,7 @@ pub(crate) struct NetOptions {
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = listen)]
     pub(crate) bind: Option<Listen>,
 
-    /// Paths to spread over, 1 to 256; the smaller wish of both sides counts
+    /// Paths to spread over, 1 to 256; the smaller of both sides' values counts
     #[arg(long, value_name = "N", default_value_t = 16,
           value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) paths: u32,

@@ -60,7 +60,7 @@ pub(crate) fn stopping() -> bool {
 /// If the system has none.
 pub(crate) fn random() -> io::Result<u64> {
     let mut random = [0; 8];
-    // SAFETY: there is room for so many bytes.
+    // SAFETY: there is room for a number of bytes.
     if unsafe { libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0) } != 8 {
         return Err(io::Error::last_os_error());
     }

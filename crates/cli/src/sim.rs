@@ -54,7 +54,7 @@ pub(crate) struct SimOptions {
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 
-    /// Run so many seeds, from --seed on, several at a time
+    /// Number of seeds to run, from --seed on, several at a time
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub(crate) seeds: u64,

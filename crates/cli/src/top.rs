@@ -29,7 +29,7 @@ Programs of the same user are found, in the same network namespace. docs/top.md 
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TopOptions {
-    /// The process [default: all that tell]
+    /// The process [default: all that publish statistics]
     #[arg(value_name = "PID")]
     pid: Option<u32>,
 
@@ -37,7 +37,7 @@ pub(crate) struct TopOptions {
     #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "1s")]
     interval: Duration,
 
-    /// End after so many intervals
+    /// Number of intervals after which to end
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 

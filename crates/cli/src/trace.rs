@@ -24,8 +24,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// Whether there is to be a trace.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TraceOptions {
-    /// Write down what control laws are told and decide, to a file of JSON lines; or, if its name
-    /// ends in .perfetto.json, of events that ui.perfetto.dev opens (docs/trace.md has the fields)
+    /// Record the events and decisions of congestion controls and schedulers in a file of JSON
+    /// lines; or, if its name ends in .perfetto.json, of events that ui.perfetto.dev opens
+    /// (docs/trace.md has the fields)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) trace: Option<PathBuf>,
 

@@ -151,7 +151,7 @@ pub(crate) struct ModelOptions {
     #[arg(long, default_value = "poll", value_parser = notice)]
     completion: Notice,
 
-    /// Open loop: so many operations per microsecond arrive, at random (bulk, zipf)
+    /// Open loop: operations per microsecond that arrive, at random times (bulk, zipf)
     #[arg(long, value_name = "MOPS")]
     rate: Option<f64>,
 

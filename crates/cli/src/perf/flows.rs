@@ -33,7 +33,7 @@ const TIMES_MAX: usize = 1 << 20;
 /// What there is to say about flows.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct FlowOptions {
-    /// Run so many flows at once, with messages of these sizes, and tell what each gets (write and
+    /// Run one flow for each of these message sizes at once, and report the rate of each (write and
     /// read); 64K*3 is three of 64K
     #[arg(
         long,
