@@ -29,7 +29,7 @@ pub(crate) struct Piece {
     pub(crate) released: bool,
 }
 
-/// An operation, receive or buffer for which a range of memory has been lent to the engine.
+/// An operation, receive or buffer for which a range of memory has been lent to the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loan {
     Operation(u64),
@@ -94,7 +94,7 @@ impl Books {
         piece.memory
     }
 
-    /// Panics if the engine must not place the peer's data in the range.
+    /// Panics if the protocol must not place the peer's data in the range.
     pub(crate) fn demand_writable(&self, range: &LocalRange) {
         match self.demand_registered(range) {
             Memory::Open | Memory::Staging => {}
@@ -106,7 +106,7 @@ impl Books {
         }
     }
 
-    /// Panics if the engine must not send the content of the range.
+    /// Panics if the protocol must not send the content of the range.
     pub(crate) fn demand_readable(&self, range: &LocalRange) {
         let memory = self.demand_registered(range);
         assert!(matches!(memory, Memory::Open | Memory::Own), "{range:?} is in {memory:?}");

@@ -24,7 +24,7 @@ pub(crate) const EXPOSED: usize = 0;
 pub(crate) const LOCAL: usize = 1;
 /// Segment of the receive buffers.
 pub(crate) const RECEIVES: usize = 2;
-/// Segment in which the engine sets payload aside.
+/// Segment in which the protocol sets payload aside.
 pub(crate) const STASH: usize = 3;
 /// Address by which peers name the first exposed byte.
 pub(crate) const BASE: u64 = 0x10_0000_0000;
@@ -62,7 +62,7 @@ pub(crate) struct Outgoing {
     pub(crate) stream: Option<u32>,
 }
 
-/// Identifies a placement to the engine that requested it.
+/// Identifies a placement to the protocol that requested it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Token {
     Ub(PlacementToken),

@@ -17,12 +17,12 @@ pub(crate) struct Node {
     pub(crate) memory: Vec<Vec<u8>>,
     pub(crate) contexts: ContextCache,
     pub(crate) cpu: Option<CpuCache>,
-    /// Operations that the engine had no room for.
+    /// Operations that the protocol had no room for.
     pub(crate) backlog: VecDeque<u64>,
     /// Time at which the NIC may request the next packet from its engine.
     pub(crate) next_pull: u64,
     pub(crate) pull_planned: bool,
-    /// Time at which the engine's timers must be handled.
+    /// Time at which the protocol's timers must be handled.
     pub(crate) alarm: Option<u64>,
     /// By stream: the number of packets that have begun, and of those that have passed their gather
     /// step.

@@ -2,13 +2,13 @@
 //! every pair is usable, with every import.
 //!
 //! The control plane's messages are the live ones, as bytes: HELLO, WELCOME, CONFIRM and ACCEPT of
-//! a TP channel, and REQ, REP and RTU of RoCE's connection manager (which is the engine's). Objects
-//! are created in the engines when the kernel has executed the call. One rule charges both stacks:
-//! every kernel call occupies one of the kernel's workers, at either end; a message costs a system
-//! call to send, the wire, and an interrupt and wake-up to receive. Data that a peer needs beyond
-//! its connection (a segment's token, a Jetty's number) is imported: RoCE's REP contains it, while
-//! for UB an application has to request it, and URMA enters the kernel for each Jetty and each
-//! segment.
+//! a TP channel, and REQ, REP and RTU of RoCE's connection manager (which is the protocol's).
+//! Objects are created in the engines when the kernel has executed the call. One rule charges both
+//! stacks: every kernel call occupies one of the kernel's workers, at either end; a message costs a
+//! system call to send, the wire, and an interrupt and wake-up to receive. Data that a peer needs
+//! beyond its connection (a segment's token, a Jetty's number) is imported: RoCE's REP contains it,
+//! while for UB an application has to request it, and URMA enters the kernel for each Jetty and
+//! each segment.
 //!
 //! The oracle is the artifact's own task list, which leaves imports out: N Jetties and M channels
 //! against N times M queue pairs, distributed over the kernel's workers.

@@ -76,7 +76,7 @@ pub(crate) struct Operation {
     pub(crate) post: Post,
     pub(crate) done: bool,
     pub(crate) value: u64,
-    /// True if it has been posted to the engine.
+    /// True if it has been posted to the protocol.
     pub(crate) posted: bool,
 }
 
@@ -481,7 +481,7 @@ impl World {
     fn send(&mut self, host: usize, to: usize, burst: Vec<Outgoing>) {
         let sizes: Vec<Size> = burst.iter().map(Size::of).collect();
         let role = burst[0].role;
-        // A load of several lines is not an instruction, but the oracle has such rows: the engine
+        // A load of several lines is not an instruction, but the oracle has such rows: the protocol
         // executes it as a READ, and it is charged as in the paper.
         let config = &self.costs.config;
         let bypass = is_bypass(&burst[0].packet)

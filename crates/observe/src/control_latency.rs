@@ -13,7 +13,7 @@
 //! clock was set back counts as zero.
 //!
 //! Every decision is attributed to its acknowledgement. In line with the data path it is made while
-//! the engine handles the acknowledgement. On a separate thread, congestion controls receive
+//! the protocol handles the acknowledgement. On a separate thread, congestion controls receive
 //! several at once, but always the oldest first, and the number is counted. Both sides therefore
 //! number the acknowledgements of a channel, and the later of the two events, the acknowledgement's
 //! receipt or the decision, makes the sample.
@@ -178,7 +178,7 @@ fn delay(unstamped: &mut u64, receipt: Receipt, at: u64) -> LatencySample {
 #[derive(Debug)]
 pub struct Meter {
     probe: Arc<Probe>,
-    /// True if congestion controls decide while the engine handles their acknowledgements.
+    /// True if congestion controls decide while the protocol handles their acknowledgements.
     in_line: bool,
     /// Receipt of the current arrival; `noted` is the channel whose data in it has been recorded.
     receipt: Receipt,
@@ -208,7 +208,7 @@ impl Meter {
         self.noted = None;
     }
 
-    /// Records that the engine has handled an acknowledgement, and reported it to the congestion
+    /// Records that the protocol has handled an acknowledgement, and reported it to the congestion
     /// control.
     pub fn note_handled(&mut self, channel: usize) {
         if self.in_line {
@@ -218,7 +218,7 @@ impl Meter {
         }
     }
 
-    /// Records that the engine has handled a packet of data.
+    /// Records that the protocol has handled a packet of data.
     pub fn data(&mut self, channel: usize) {
         // The rest of the run arrived with it.
         if self.noted.replace(channel) == Some(channel) {

@@ -1,4 +1,4 @@
-//! The interface between the engine and a receiver that decides when its senders may send.
+//! The interface between the protocol and a receiver that decides when its senders may send.
 //!
 //! A sender requests credit ([`CongestionControl::credit_request`]), the receiver grants it, and
 //! the sender spends it ([`CongestionControl::allowance_bytes`]). Both numbers are *running totals*
@@ -48,7 +48,7 @@ pub struct Credit {
 /// Decides which sender may send when. One object per NIC, at the receiver.
 ///
 /// After each call of [`Self::announced`], [`Self::on_data`] or [`Self::source_gone`], and at the
-/// time of [`Self::poll_at`], the engine calls [`Self::poll_credit`] until it returns `None`.
+/// time of [`Self::poll_at`], the protocol calls [`Self::poll_credit`] until it returns `None`.
 pub trait CreditPolicy: Send {
     /// Name of the policy in a specification.
     fn name(&self) -> &'static str;

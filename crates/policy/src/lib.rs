@@ -3,8 +3,8 @@
 //! **What it is.** Congestion control, path choice, loss detection and scheduling, each a small
 //! trait with one algorithm per file; and [`compact`], data structures and arithmetic for their
 //! state. A policy receives samples and returns numbers. It cannot access a packet, send one, or
-//! read a clock; it cannot distinguish whether the engine that calls it runs live, in the simulator
-//! or under the NIC model.
+//! read a clock; it cannot distinguish whether the protocol that calls it runs live, in the
+//! simulator or under the NIC model.
 //!
 //! **May import:** `wire` (for instants, durations, ids).
 //!

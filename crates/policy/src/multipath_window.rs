@@ -19,11 +19,11 @@
 //! **Where this differs:**
 //! * MP-RDMA keeps one number for all paths and lets each acknowledgement send on its own path,
 //!   which is equivalent to a window per path while all are busy. Here each path has a window,
-//!   since the engine counts the packets in flight per path anyway.
+//!   since the protocol counts the packets in flight per path anyway.
 //! * Acknowledgements report marks of the whole channel; they count for the path on which they
 //!   arrived.
 //! * A window is never below one packet, because no acknowledgement would ever arrive for a path
-//!   that may not send. (The engine excludes dead paths.)
+//!   that may not send. (The protocol excludes dead paths.)
 //!
 //! The congestion control of the channel still limits all paths together; `cc=fixed:8M` leaves the
 //! decision to the paths.

@@ -1,7 +1,7 @@
-//! The interface between the engine and a scheduler.
+//! The interface between the protocol and a scheduler.
 //!
 //! A scheduler decides how the flows of a NIC share its capacity (SCR §4.2, §5.1). It sets the
-//! *dequeue rate* of each flow, at which the engine takes messages from the application's memory,
+//! *dequeue rate* of each flow, at which the protocol takes messages from the application's memory,
 //! and the *quantum*, which a flow may send in its turn. It receives coalesced transmit events,
 //! which contain what has been sent since the last one.
 
@@ -69,7 +69,7 @@ pub struct TransmitSample {
     pub backlogged: bool,
 }
 
-/// The dequeue rates of all flows, in bytes per second, and their quanta. The engine reads them
+/// The dequeue rates of all flows, in bytes per second, and their quanta. The protocol reads them
 /// before it sends; another thread may write them.
 #[derive(Debug)]
 pub struct RateRegisters {

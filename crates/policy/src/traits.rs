@@ -1,4 +1,4 @@
-//! The interfaces between the engine and policies.
+//! The interfaces between the protocol and policies.
 //!
 //! The hooks are those of UCCL's interface (paper appendix A): chunk size
 //! ([`CongestionControl::chunk_bytes`]), pacing ([`CongestionControl::pacing_bytes_per_second`] and
@@ -94,9 +94,9 @@ pub trait CongestionControl: Send {
     }
     /// Whether a lost packet of `bytes` may be retransmitted now, although the window is full. By
     /// default it may not: a retransmission needs room in the window as new data does (RFC 6675 §5,
-    /// step C). The engine does not call this for a probe, which may always leave. A channel whose
-    /// window has shrunk below the bytes in flight recovers because overdue packets no longer count
-    /// as in flight.
+    /// step C). The protocol does not call this for a probe, which may always leave. A channel
+    /// whose window has shrunk below the bytes in flight recovers because overdue packets no longer
+    /// count as in flight.
     fn permit_retransmit(&mut self, _now: Instant, _bytes: u32) -> bool {
         false
     }
@@ -148,7 +148,7 @@ pub struct PathView {
     pub lost: u64,
     /// Data packets that arrived with a congestion mark, according to acknowledgements so far.
     pub marked: u64,
-    /// True if the path is believed to work. The engine never sends on another one; a choice of
+    /// True if the path is believed to work. The protocol never sends on another one; a choice of
     /// such a path is replaced by the next usable path.
     pub usable: bool,
 }
@@ -216,7 +216,7 @@ pub struct Evidence {
 pub trait LossDetector: Send {
     /// Name of the policy in a specification.
     fn name(&self) -> &'static str;
-    /// True if it also judges packets that none has overtaken on their own path. The engine then
+    /// True if it also judges packets that none has overtaken on their own path. The protocol then
     /// asks about the oldest packet of every path, not only of those with new acknowledgements.
     fn compares_across_paths(&self) -> bool {
         false

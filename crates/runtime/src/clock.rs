@@ -7,7 +7,7 @@ use fairway_wire as wire;
 
 use crate::error::SystemError;
 
-/// Reads the monotonic clock, in the engine's type.
+/// Reads the monotonic clock, in the protocol's type.
 pub fn now() -> wire::Instant {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is written and outlives the call; this clock always exists.
@@ -24,12 +24,12 @@ pub fn real_ns() -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
-/// Converts a span of the engine to one of the standard library.
+/// Converts a span of the protocol to one of the standard library.
 pub fn to_std(span: wire::Duration) -> Duration {
     Duration::from_nanos(span.as_ns())
 }
 
-/// Converts a span of the standard library to one of the engine (at most 106 days).
+/// Converts a span of the standard library to one of the protocol (at most 106 days).
 pub fn from_std(span: Duration) -> wire::Duration {
     const LONGEST: u64 = i64::MAX as u64 / 1000;
     wire::Duration::from_ns(u64::try_from(span.as_nanos()).unwrap_or(LONGEST).min(LONGEST))

@@ -58,7 +58,7 @@ const BURST_MAX: u32 = 64 * 1024;
 const CHUNK_DEFAULT: u32 = 32 * 1024;
 
 impl Decision {
-    /// Returns the decision limited to what the engine supports: no window below two packets.
+    /// Returns the decision limited to what the protocol supports: no window below two packets.
     fn within_bounds(self, mtu_bytes: u32) -> Decision {
         let least = 2 * u64::from(mtu_bytes.max(1));
         let rate = self.pacing_bytes_per_second;
@@ -168,7 +168,7 @@ impl<'a> Area<'a> {
         }
     }
 
-    /// Returns the module's decision, limited to what the engine supports.
+    /// Returns the module's decision, limited to what the protocol supports.
     pub(crate) fn decision(&self, mtu_bytes: u32) -> Decision {
         let decision = Decision {
             window_bytes: self.u64(DECISION),

@@ -18,7 +18,7 @@ pub(crate) struct UserCongestion {
     guest: Option<Guest>,
     /// Built-in default, created in advance because a fault occurs in the middle of an event.
     fallback: Box<dyn CongestionControl>,
-    /// The module's last decision, which the engine reads for every packet.
+    /// The module's last decision, which the protocol reads for every packet.
     decision: Decision,
     mtu_bytes: u32,
 }

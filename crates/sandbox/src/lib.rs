@@ -9,7 +9,7 @@
 //! [`Report`]s record it. A module can be replaced by another between two events: by hand, because
 //! its file has changed ([`Watcher`]), or at a planned time.
 //!
-//! **May import:** `policy` and `wire`. It does not depend on packets, sockets or the engine.
+//! **May import:** `policy` and `wire`. It does not depend on packets, sockets or the protocol.
 //!
 //! **Invariants.** Whatever a module does, nothing panics or hangs, and nothing outside the
 //! module's own memory is written. A module sees exactly the arguments of the traits of `policy`,

@@ -205,7 +205,7 @@ fn a_path_that_there_is_not_ends_its_use() {
     let mut views = [PathView { usable: true, ..PathView::default() }; 32];
     views[16].usable = false;
     let request = ChunkRequest { now: Instant::from_ps(9), bytes: 1, random: 2 };
-    // The path is one of 32; the engine checks whether it is usable.
+    // The path is one of 32; the protocol checks whether it is usable.
     assert_eq!(set.path.choose(&views, &request), 16);
     assert_eq!(set.path.choose(&views[..16], &request), 0, "spray begins");
     assert_eq!(set.path.choose(&views[..16], &request), 1);

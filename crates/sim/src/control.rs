@@ -1,9 +1,9 @@
 //! A processor that runs a host's scheduler apart from the data path, and takes simulated time.
 //!
-//! The engine's [`Processor`] handles one event and is then busy for the configured time. Meanwhile
-//! the data path continues, and its events accumulate in the slots. A pool of threads is modelled
-//! as a processor that handles that many events in the same time, but no more threads than the host
-//! has streams are used, because one thread handles all events of a stream.
+//! The protocol's [`Processor`] handles one event and is then busy for the configured time.
+//! Meanwhile the data path continues, and its events accumulate in the slots. A pool of threads is
+//! modelled as a processor that handles that many events in the same time, but no more threads than
+//! the host has streams are used, because one thread handles all events of a stream.
 
 use fairway_ub::control::{Processor, ProcessorStats};
 use fairway_ub::policy::{FlowId, RateRegisters, Scheduler, Share, TransmitSample};

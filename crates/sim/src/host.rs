@@ -28,7 +28,7 @@ pub(crate) struct Host {
     /// Time at which a host with several wires next checks whether it may send; 0 before it has
     /// sent.
     pub(crate) pull_at: u64,
-    /// Armed wake-ups for the engine's timers.
+    /// Armed wake-ups for the protocol's timers.
     pub(crate) wakes: TimerSlots,
     /// Flows that are ready and that the NIC has not accepted yet.
     pub(crate) ready: VecDeque<u32>,
@@ -172,7 +172,7 @@ fn stream_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
 /// Makes a host with a Fairway NIC and no channels.
 ///
 /// # Errors
-/// Names the engine's limit that does not fit the run.
+/// Names the protocol's limit that does not fit the run.
 pub(crate) fn make_host(
     plan: &Plan,
     host: u32,

@@ -35,7 +35,7 @@ pub(crate) struct PacketMeta {
 
 const _: () = assert!(size_of::<PacketMeta>() <= 32);
 
-/// Fields of a packet that only NICs need: its headers, for the engine of its stack.
+/// Fields of a packet that only NICs need: its headers, for the protocol of its stack.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PacketHeaders {
     Fairway(Received),

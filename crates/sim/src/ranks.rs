@@ -1,9 +1,9 @@
 //! The ranks of a program on one host: the events they wait for, and their commands to the NIC.
 //!
 //! A command takes [`Program::host_ps`] to reach the NIC, and an event takes as long to reach the
-//! rank. All messages between hosts use the engine: puts into mailboxes; or address exchange, WRITE
-//! and completion message; or match, READ and acknowledgement. A message between ranks of one host
-//! is copied.
+//! rank. All messages between hosts use the protocol: puts into mailboxes; or address exchange,
+//! WRITE and completion message; or match, READ and acknowledgement. A message between ranks of one
+//! host is copied.
 
 pub(crate) use neighbours::Neighbours;
 

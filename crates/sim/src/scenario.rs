@@ -13,7 +13,7 @@ use fairway_ub::wire::{Duration, Route};
 /// How a switch chooses among ports that lead to the destination equally well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Routing {
-    /// By a hash of the flow, its path and the switch. The engine's path is the entropy.
+    /// By a hash of the flow, its path and the switch. The protocol's path is the entropy.
     #[default]
     Ecmp,
     /// The path is a source route: its digits choose the port at each switch on the way up.

@@ -45,7 +45,7 @@ type Made = (Vec<Option<Box<Host>>>, Vec<Reserved>);
 /// every pair.
 ///
 /// # Errors
-/// Names the limit of the engine that is too small for the run.
+/// Names the limit of the protocol that is too small for the run.
 pub(crate) fn make_partitions(plan: &Arc<Plan>) -> Result<Vec<Partition>, SimulationError> {
     let ends = ends(plan);
     let scenario = &plan.scenario;

@@ -1,4 +1,4 @@
-//! The bounds of time and packets that the storm checks the engine against.
+//! The bounds of time and packets that the storm checks the protocol against.
 
 use crate::adversary::Fault;
 use crate::finding::Finding;

@@ -93,7 +93,7 @@ impl Model {
 
     /// Returns an overlapping store over the same channel that was posted after this one had ended.
     /// Of two stores, the one accepted first counts as older, because late placement of an accepted
-    /// store is a property of the node's memory, not of the engine.
+    /// store is a property of the node's memory, not of the protocol.
     fn newer_than(&self, id: usize, accepted: u64) -> Option<usize> {
         let this = &self.operations[id];
         let ended = *self.bypass.ended_before.get(&id)?;

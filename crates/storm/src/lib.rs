@@ -8,7 +8,7 @@
 //!
 //! **May import:** `ub` (and through it `wire` and `policy`), `device`.
 //!
-//! **Invariants.** The protocol is the engine's; no part of it is implemented again here. The same
+//! **Invariants.** The protocol is that of `ub`; no part of it is implemented again here. The same
 //! seed gives the same events, bit for bit, on every machine. A world has no clock, no threads, no
 //! files and no sockets; [`sweep`] runs many worlds on several threads.
 //!

@@ -23,7 +23,7 @@ pub(crate) struct Piece {
     pub(crate) used: usize,
     /// Number of the peer's Jetties that share it, if it is a board.
     pub(crate) board: Option<u32>,
-    /// True if the engine has reported that the memory may be freed, or the node has crashed.
+    /// True if the protocol has reported that the memory may be freed, or the node has crashed.
     pub(crate) released: bool,
     /// True if peers' accesses are refused from now on.
     pub(crate) deregistered: bool,

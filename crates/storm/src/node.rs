@@ -32,7 +32,7 @@ pub struct WorldConfig {
     pub spends_credit: bool,
     /// Maximum number of packets that wait at a paused node; further ones are lost.
     pub inbox: usize,
-    /// The engine's own audit runs after every this many packets.
+    /// The protocol's own audit runs after every this many packets.
     pub audit_every: u64,
 }
 

@@ -347,7 +347,7 @@ fn draw_policies(random: &mut Random) -> PolicySpec {
     }
 }
 
-/// Returns the smallest limits of each pool with which the engine guarantees progress.
+/// Returns the smallest limits of each pool with which the protocol guarantees progress.
 fn draw_limits(random: &mut Random, open: usize) -> Limits {
     let channels = 96;
     let open = open as u64;

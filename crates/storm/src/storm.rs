@@ -66,7 +66,7 @@ pub struct Failure {
     pub seed: u64,
     /// Virtual time in nanoseconds.
     pub at_ns: u64,
-    /// Report of the oracle, or of the engine itself.
+    /// Report of the oracle, or of the protocol itself.
     pub message: String,
 }
 
@@ -86,7 +86,7 @@ impl std::error::Error for Failure {}
 pub fn run(seed: u64, options: Options) -> Result<Report, Failure> {
     let plan = Plan::draw(seed);
     let mut storm = Storm::new(seed, plan, options);
-    // The engine asserts its invariants, which serves as one more oracle here.
+    // The protocol asserts its invariants, which serves as one more oracle here.
     let outcome = catch_unwind(AssertUnwindSafe(|| storm.run()));
     let message = match outcome {
         Ok(Ok(report)) => return Ok(report),

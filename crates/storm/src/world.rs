@@ -1,11 +1,11 @@
 //! NICs with real memories on a simulated network, under one virtual clock.
 //!
 //! Every packet is encoded, carried as bytes with its payload behind it, and decoded on arrival.
-//! Any violation of the engine's contract ends the run: [`World::step`] returns the error.
+//! Any violation of the protocol's contract ends the run: [`World::step`] returns the error.
 //!
-//! As the engine's caller, the world has one obligation: a placement that is still in progress when
-//! its channel ends, or when its memory is deregistered, is dropped or finished *before* that is
-//! reported, as a NIC waits for its DMA. [`World::deregister`] does that.
+//! As the protocol's caller, the world has one obligation: a placement that is still in progress
+//! when its channel ends, or when its memory is deregistered, is dropped or finished *before* that
+//! is reported, as a NIC waits for its DMA. [`World::deregister`] does that.
 
 use crate::adversary::{Adversary, Delivery, Fault};
 use crate::agenda::Agenda;

@@ -15,7 +15,7 @@ fn caught(bug: InjectedBug) -> Option<u64> {
 
 #[test]
 fn every_injected_bug_is_caught() {
-    // An injected bug may also trip an assertion of the engine, which need not be printed.
+    // An injected bug may also trip an assertion of the protocol, which need not be printed.
     std::panic::set_hook(Box::new(|_| {}));
     let found: Vec<_> = InjectedBug::ALL.iter().map(|&bug| (bug, caught(bug))).collect();
     let _ = std::panic::take_hook();

@@ -1,4 +1,4 @@
-//! Packet values, as the engine handles them. They never contain payload.
+//! Packet values, as the protocol handles them. They never contain payload.
 
 use crate::{Cna, JettyId, Msn, Psn, TokenId, Tpn};
 

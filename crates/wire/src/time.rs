@@ -1,4 +1,4 @@
-//! Time as the engine uses it: integer picoseconds, passed in by the caller.
+//! Time as the protocol uses it: integer picoseconds, passed in by the caller.
 
 /// A point in time, in picoseconds since an origin that the caller chooses.
 ///

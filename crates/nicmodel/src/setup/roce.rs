@@ -1,5 +1,5 @@
 //! RoCE: a segment per application, and a queue pair per application and remote host, connected by
-//! the engine's connection manager.
+//! the protocol's connection manager.
 
 use super::{Input, Job, Next, Plane, Work};
 use crate::config::Config;

@@ -1,7 +1,7 @@
 //! Test model of senders and their receiver. All lines have one rate, packets have one size, and
 //! the only queue, of limited length, is in front of the receiver.
 //!
-//! Time advances in slots; a line carries one packet per slot. The model also takes the engine's
+//! Time advances in slots; a line carries one packet per slot. The model also takes the protocol's
 //! part: running totals on the wire, retransmission after four round trips, one packet at a time.
 
 use alloc::boxed::Box;

@@ -5,7 +5,7 @@
 //! the smallest of them is `quantum`. There are no dequeue rates, so the line is always used.
 //!
 //! **Source:** Shreedhar and Varghese, *Efficient Fair Queueing using Deficit Round Robin*, SIGCOMM
-//! 1995. The engine keeps the deficits; this policy sets the quanta.
+//! 1995. The protocol keeps the deficits; this policy sets the quanta.
 
 use alloc::boxed::Box;
 use alloc::vec;

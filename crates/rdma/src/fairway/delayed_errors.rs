@@ -8,12 +8,12 @@ use fairway_ub::wire::JettyId;
 use super::tables::{DelayedError, Verbs};
 
 impl Verbs {
-    /// Processes the end of an operation of the engine.
+    /// Processes the end of an operation of the protocol.
     ///
     /// An adapter gets no answer from a missing queue pair, and retries for as long as the program
     /// configured. Programs rely on that time to end a connection in good order although the peer
-    /// was faster. The engine detects a missing queue pair at once, so the error is delayed by that
-    /// time.
+    /// was faster. The protocol detects a missing queue pair at once, so the error is delayed by
+    /// that time.
     pub(super) fn sent(&mut self, core: &mut Core, jetty: JettyId, ended: &fairway_ub::Completion) {
         use fairway_ub::Status::{PeerClosed, RemoteNoJetty};
         let pair = self.pairs.get(jetty.value() as usize).and_then(Option::as_deref);

@@ -43,7 +43,7 @@ const SPARE_MAX: u64 = 64 << 20;
 const BOUNCE_BUFFER_MIN: u32 = 12;
 
 impl Regions {
-    /// Registers memory with the engine.
+    /// Registers memory with the protocol.
     pub(super) fn register(
         &mut self,
         core: &mut Core,
@@ -94,7 +94,7 @@ impl Regions {
         (address, length, rights): (u64, u64, Rights),
         (domain, first): (u32, u32),
     ) -> Result<(SegmentId, u32), ProviderError> {
-        // The tag depends on the number, which the engine chooses, so the request contains a
+        // The tag depends on the number, which the protocol chooses, so the request contains a
         // placeholder.
         let request = SegmentRequest { address, length, rights, token_value: u32::MAX };
         let segment = core.nic.register(&request).map_err(|error| match error {
@@ -162,7 +162,7 @@ impl Regions {
         Ok(LocalRange { segment, offset: 0, length })
     }
 
-    /// Takes a bounce buffer back. The engine does not use it any more.
+    /// Takes a bounce buffer back. The protocol does not use it any more.
     pub(super) fn take_back(&mut self, core: &mut Core, bounce_buffer: &LocalRange) {
         let class =
             (u64::from(bounce_buffer.length).next_power_of_two().ilog2()).max(BOUNCE_BUFFER_MIN);

@@ -7,17 +7,17 @@
 //! receive queue is a Jetty that no peer sends to and from which other Jetties take receives. A key
 //! is the segment's number and 12 bits that change with every registration, which peers send as the
 //! segment's secret. All state is behind the lock of the context ([`tables`]);
-//! [`process_completions`] converts the engine's completions whenever that lock is about to be
+//! [`process_completions`] converts the protocol's completions whenever that lock is about to be
 //! released, and the listener is called after the release.
 //!
 //! **The order** that a reliable connection guarantees, and the mechanism for each guarantee:
 //!
 //! | guarantee | mechanism |
 //! |---|---|
-//! | sends complete in posting order, unsignaled ones report no success, those after an error are flushed | [`send`]: the engine completes operations in any order, and only the oldest is ever reported |
+//! | sends complete in posting order, unsignaled ones report no success, those after an error are flushed | [`send`]: the protocol completes operations in any order, and only the oldest is ever reported |
 //! | a SEND consumes the receives in order; operations posted before it are in place when its receive completes | the target's Jetty is *in sequence*: the k-th message gets the k-th receive, however early it arrives, and is reported when everything before has been executed |
 //! | memory changes as if operations were executed in posting order; a READ returns the bytes of its turn | all are in *memory order*: the target sets early payload aside, defers READs and atomics until their turn, and defers payload that overlaps a READ's answer until that has arrived |
-//! | the fence | the engine's fence |
+//! | the fence | the protocol's fence |
 //!
 //! Operations are numbered, and none waits at the initiator for another one. The target keeps track
 //! of 128 operations beyond the first missing one, so at most 96 of a queue pair are under way.
@@ -93,7 +93,7 @@ use super::{
     fairway_port,
 };
 
-/// Limits of the engine. More is not needed for the queue pairs that are active at the same time.
+/// Limits of the protocol. More is not needed for the queue pairs that are active at the same time.
 const LIMITS: Limits = Limits::new()
     .channels(1024)
     .engines(1)

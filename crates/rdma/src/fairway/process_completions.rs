@@ -1,4 +1,4 @@
-//! Turns completions of the engine into completions of queue pairs.
+//! Turns completions of the protocol into completions of queue pairs.
 
 use std::net::{IpAddr, SocketAddr};
 

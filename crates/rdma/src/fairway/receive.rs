@@ -25,11 +25,11 @@ pub(super) struct Receive {
     id: u64,
     local: ScatterList,
     /// A bounce buffer in place of the receive's memory, if that has several ranges or may not be
-    /// used. Bytes that the engine places there go to the ranges ([`Memories::redirect`]).
+    /// used. Bytes that the protocol places there go to the ranges ([`Memories::redirect`]).
     ///
     /// [`Memories::redirect`]: fairway_runtime::Memories::redirect
     bounce_buffer: Option<LocalRange>,
-    /// The range where the engine places the message; the engine keeps its segment.
+    /// The range where the protocol places the message; the protocol keeps its segment.
     range: LocalRange,
     /// The shared queue to which it was posted, or `ALONE`.
     shared: u32,
@@ -106,7 +106,8 @@ impl Verbs {
         }
     }
 
-    /// Returns a new record for a receive, and the range where the engine is to place the message.
+    /// Returns a new record for a receive, and the range where the protocol is to place the
+    /// message.
     pub(super) fn take_receive(
         &mut self,
         core: &mut Core,
@@ -345,7 +346,7 @@ impl Verbs {
         }
     }
 
-    /// Number of receives for which the engine keeps this segment.
+    /// Number of receives for which the protocol keeps this segment.
     pub(super) fn receives_into(&self, segment: SegmentId) -> u32 {
         let pairs = self.pairs.iter().flatten().flat_map(|pair| &pair.receives);
         let shared = self.shared.iter().flatten().flat_map(|shared| shared.receives());

@@ -1,6 +1,7 @@
 //! Sends: posted, begun in their turn, completed in the order of posting.
 //!
-//! The engine may complete operations in any order; this module restores the order of completions.
+//! The protocol may complete operations in any order; this module restores the order of
+//! completions.
 
 use fairway::embed::Core;
 use fairway_roce::{
@@ -147,7 +148,7 @@ impl Verbs {
         self.complete_ready(core, local);
     }
 
-    /// Posts the next send to the engine.
+    /// Posts the next send to the protocol.
     fn begin(&mut self, core: &mut Core, local: u32) -> Begun {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return Begun::Later };
         let index = pair.begun() as usize;
@@ -307,7 +308,7 @@ impl Verbs {
         Begun::Yes
     }
 
-    /// Records that an operation of the engine has ended.
+    /// Records that an operation of the protocol has ended.
     pub(super) fn finish(
         &mut self,
         core: &mut Core,
@@ -374,7 +375,7 @@ impl Verbs {
         {
             pair.first = pair.first.wrapping_add(1);
             send.status = status;
-            // The engine's remaining work for it is aborted first.
+            // The protocol's remaining work for it is aborted first.
             self.abort(core, local);
             self.complete(core, local, send);
         }
@@ -551,7 +552,7 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
     Some(EngineRequest { id: 0, channel, work, local, signaled: true, order })
 }
 
-/// Service modes and tags of the engine's operations: see the module.
+/// Service modes and tags of the protocol's operations: see the module.
 const WRITES: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::Mo);
 const SENDS: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::Mo);
 const LOST_WRITES: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::Ro);

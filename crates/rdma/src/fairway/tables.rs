@@ -36,7 +36,7 @@ pub(crate) struct Verbs {
     calls: Vec<Call>,
     pub(super) slot: u8,
     pub(super) mtu: u32,
-    /// The engine's completion queue for all operations.
+    /// The protocol's completion queue for all operations.
     pub(super) engine_queue: CompletionQueueId,
     /// A range without bytes.
     pub(super) nothing: LocalRange,

@@ -6,9 +6,10 @@
 //! are the caller's. Sections in comments are those of the InfiniBand Architecture Specification,
 //! volume 1.
 //!
-//! **Contract.** That of the engine: commands, `handle_*`, `poll_*`, getters; time is an argument;
-//! the same inputs give the same outputs. After every command and input, [`Manager::poll_event`]
-//! and [`Manager::poll_transmit`] have to be called until they return `None`.
+//! **Contract.** That of the protocol: commands, `handle_*`, `poll_*`, getters; time is an
+//! argument; the same inputs give the same outputs. After every command and input,
+//! [`Manager::poll_event`] and [`Manager::poll_transmit`] have to be called until they return
+//! `None`.
 //!
 //! **Invariants.** An attempt to connect ends in exactly one of established, rejected and timed
 //! out, at both ends, unless the caller closes it first. An established connection ends in exactly

@@ -1,4 +1,4 @@
-//! A device with memory: the part of a runtime around the engine.
+//! A device with memory: the part of a runtime around the protocol.
 
 use crate::model::{Model, Order};
 use crate::plan::{Kind, Planned, Random, Relaxed, Traffic};

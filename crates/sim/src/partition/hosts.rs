@@ -217,7 +217,7 @@ impl Partition {
         self.notify_dependents(now, flow, false);
     }
 
-    /// Handles a wake-up for the engine's timers.
+    /// Handles a wake-up for the protocol's timers.
     pub(super) fn timer(&mut self, now: u64, node: u32) {
         let Some(host) = self.hosts[node as usize].as_mut() else { return };
         if !host.wakes.take(now) {

@@ -10,7 +10,8 @@ impl Ranks {
         }
     }
 
-    /// Posts a command to the engine. Returns false if it has to wait until others have completed.
+    /// Posts a command to the protocol. Returns false if it has to wait until others have
+    /// completed.
     fn post(&mut self, nic: &mut UbDevice, now: u64, command: (u32, Order, u32)) -> bool {
         let (link, order, turn) = command;
         let rank = self.first + self.rank_of(link);

@@ -1,7 +1,7 @@
 //! The order rules for operations, and a search for schedules that violate them.
 //!
 //! [`spec`] is an executable specification (UB §7.3): it checks a [`Program`] against the
-//! [`History`] of one run and names the violated rule. It uses nothing of the engine except the
+//! [`History`] of one run and names the violated rule. It uses nothing of the protocol except the
 //! types of order requests. [`freedom`] is the other half: where no rule requires an order, there
 //! has to be a run in which the later operation takes effect first.
 //!

@@ -28,7 +28,7 @@ pub enum Failure {
     Rule(Violation),
     /// The run does not end.
     Stuck(String),
-    /// The engine violates its contract.
+    /// The protocol violates its contract.
     Contract(String),
 }
 

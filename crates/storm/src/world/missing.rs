@@ -1,7 +1,7 @@
 //! Memory that its owner makes inaccessible without deregistering it: finds the accesses that fail
 //! and the operations they belong to.
 //!
-//! The engine's caller reports such a failure instead of placing or sending
+//! The protocol's caller reports such a failure instead of placing or sending
 //! ([`UbDevice::handle_unplaced`], [`UbDevice::handle_ungathered`]). No packet names its operation,
 //! so the world remembers where the bytes of each message begin at its sender.
 //!

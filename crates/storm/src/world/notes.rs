@@ -8,7 +8,7 @@ use fairway_ub::wire::{BypassOperation, CREDIT_MAX, Cna, Credit, Packet, Psn, Ro
 use fairway_ub::{ChannelId, DropReason, Received, Transmit};
 use std::collections::BTreeSet;
 
-/// Distance behind the highest number up to which the engine recognises copies of datagrams
+/// Distance behind the highest number up to which the protocol recognises copies of datagrams
 /// (`channel::replay`).
 const LATE: u64 = 2048;
 
