@@ -295,7 +295,7 @@ impl Context {
         self.handle.shared.counters()
     }
 
-    /// Records of the engine's pools in use now.
+    /// Records of the protocol's pools in use now.
     pub fn usage(&self) -> Usage {
         self.handle.shared.with(|core| core.usage())
     }

@@ -1,4 +1,4 @@
-//! The NIC behind the lock: the engine, the sockets, and the tables of the objects on them.
+//! The NIC behind the lock: the protocol, the sockets, and the tables of the objects on them.
 
 mod channels;
 mod hints;
@@ -78,9 +78,9 @@ pub struct Core {
     pub(crate) connecting: Connecting,
     /// First channels of peers that have used too many wrong keys and are to be closed.
     pub(crate) guessers: Vec<ChannelId>,
-    /// Channels over which the engine sends nothing any more, to be closed.
+    /// Channels over which the protocol sends nothing any more, to be closed.
     pub(crate) silenced: Vec<ChannelId>,
-    /// Wrong keys of peers that the engine had counted when the last packet was handled.
+    /// Wrong keys of peers that the protocol had counted when the last packet was handled.
     pub(crate) keys_refused: u64,
     pub(crate) notices: VecDeque<Notice>,
     pub(crate) interests: Interests,
@@ -220,7 +220,7 @@ impl Core {
         Ok(core)
     }
 
-    /// Gives the engine staging memory for the payload of packets that arrive too early.
+    /// Gives the protocol staging memory for the payload of packets that arrive too early.
     fn make_staging(&mut self, places: u32, packet_bytes: u32) -> Result<(), Error> {
         let length = places as usize * packet_bytes as usize;
         if length == 0 {

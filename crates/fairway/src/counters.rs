@@ -2,7 +2,7 @@
 
 use fairway_port::PortCounters;
 
-/// Counters since the context was built, of the engine, the sockets and the live NIC itself.
+/// Counters since the context was built, of the protocol, the sockets and the live NIC itself.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     /// Counters of the protocol.

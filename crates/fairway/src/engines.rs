@@ -135,7 +135,7 @@ fn receive(shared: &Shared, io: &mut Io) -> bool {
     packets > 0
 }
 
-/// Passes a run of packets to the engine, and copies their payloads into place.
+/// Passes a run of packets to the protocol, and copies their payloads into place.
 fn handle(shared: &Shared, io: &mut Io, socket: usize, arrival: &Arrival<'_>) {
     let mut locked = shared.lock();
     if locked.core.has_vanished() {
@@ -168,7 +168,7 @@ fn handle(shared: &Shared, io: &mut Io, socket: usize, arrival: &Arrival<'_>) {
     shared.unlock(locked);
 }
 
-/// Sends the packets that the engine has to send, one run at a time.
+/// Sends the packets that the protocol has to send, one run at a time.
 fn send(shared: &Shared, io: &mut Io) -> bool {
     let bit = 1 << io.engine;
     let mut any = false;
@@ -185,7 +185,7 @@ fn send(shared: &Shared, io: &mut Io) -> bool {
     let mut may_send = io.begin_sending(clock::now());
     loop {
         let mut locked = shared.lock();
-        // The clock is read under the lock, so the engine's time never runs backwards.
+        // The clock is read under the lock, so the protocol's time never runs backwards.
         let now = clock::now();
         locked.core.io_in_flight &= !bit;
         let filled = may_send && fill(&mut locked.core, io, now);

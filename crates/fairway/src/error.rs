@@ -240,7 +240,7 @@ impl Error {
         }
     }
 
-    /// Converts the error of a post that the engine refused. `NoSegment` cannot happen, because a
+    /// Converts the error of a post that the protocol refused. `NoSegment` cannot happen, because a
     /// handle keeps its segment registered.
     pub(crate) fn post(error: PostError, peer: Option<SocketAddr>) -> Self {
         match (error, peer) {

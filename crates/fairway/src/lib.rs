@@ -50,15 +50,15 @@
 //! `fairway-observe`, `fairway-port`, `fairway-ring`, `fairway-runtime`, `fairway-sandbox`, `libc`;
 //! `tokio` behind the feature of that name.
 //!
-//! **Invariants.** No protocol decision is made here: the engine decides which packets to send and
-//! where to place payload. Nothing is allocated per packet. Memory is freed only when the engine
-//! reports that no operation refers to it, and is never lent out as a Rust reference while a NIC
-//! may write it. Application code never runs while the NIC is locked.
+//! **Invariants.** No protocol decision is made here: the protocol decides which packets to send
+//! and where to place payload. Nothing is allocated per packet. Memory is freed only when the
+//! protocol reports that no operation refers to it, and is never lent out as a Rust reference while
+//! a NIC may write it. Application code never runs while the NIC is locked.
 //!
 //! **Modules.** [`Context`] and its siblings check arguments and lock the core; `core` owns the
 //! engine, the sockets and the tables of live objects; `protocol` provides the functions of the
 //! Unified Bus that `runtime` needs to move packets; `progress` decides which thread runs the
-//! polls; `connect` opens channels, by the state machines of the engine.
+//! polls; `connect` opens channels, by the state machines of the protocol.
 //!
 //! **How to test:** `cargo test -p fairway` (over loopback, with and without emulated
 //! loss, reordering and duplication).

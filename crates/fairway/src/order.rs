@@ -89,7 +89,7 @@ impl Order {
         Order(OrderRequest { receive_in_order: true, ..self.0 })
     }
 
-    /// Returns the order to request from the engine for `work`.
+    /// Returns the order to request from the protocol for `work`.
     pub(crate) fn request(self, work: &Work) -> OrderRequest {
         let mode = match work {
             Work::Read { .. } | Work::Atomic { .. } if self.0.tag == Tag::Mo => ServiceMode::Rot,

@@ -39,7 +39,7 @@ pub struct Extras {
     /// Set-up messages received in this poll: the socket, the sender, the message.
     setups: Vec<(usize, Address, Padded)>,
     /// Copies of the payloads of unreliable packets, whose memory belongs to the application again
-    /// as soon as the engine has handed them out. `copied` bytes of this buffer belong to packets
+    /// as soon as the protocol has handed them out. `copied` bytes of this buffer belong to packets
     /// that have not been sent.
     copies: Box<[u8]>,
     copied: usize,
@@ -359,7 +359,7 @@ impl Core {
         }
     }
 
-    /// Processes the engine's events.
+    /// Processes the protocol's events.
     pub fn drain_events(&mut self) {
         self.drain_epochs();
         while let Some(event) = self.nic.poll_event() {
@@ -409,7 +409,7 @@ impl Core {
         }
     }
 
-    /// Closes the connections over which the engine sends nothing any more.
+    /// Closes the connections over which the protocol sends nothing any more.
     fn end_silenced(&mut self) {
         while let Some(channel) = self.silenced.pop() {
             if let Some(peer) = self.peer_state(channel)

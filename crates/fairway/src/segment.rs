@@ -276,8 +276,8 @@ impl LocalSlice<'_> {
         self.length == 0
     }
 
-    /// Returns the range as the engine's type, if it is a range of a segment of `handle`'s context.
-    /// `written` is true if the operation writes to it.
+    /// Returns the range as the protocol's type, if it is a range of a segment of `handle`'s
+    /// context. `written` is true if the operation writes to it.
     pub(crate) fn range(&self, handle: &Arc<Handle>, written: bool) -> Result<LocalRange, Error> {
         if !self.segment.belongs_to(handle) {
             return Err(Error::Foreign { what: "segment" });

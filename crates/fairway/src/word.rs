@@ -37,7 +37,7 @@ impl RemoteWord {
         self.width
     }
 
-    /// Converts the operation to the engine's type.
+    /// Converts the operation to the protocol's type.
     pub(crate) fn work(&self, operation: AtomicOp) -> Result<Work, Error> {
         let (operator, operand, compare) = operation.parts();
         if let Some(value) = [operand, compare].into_iter().find(|&value| !self.holds(value)) {

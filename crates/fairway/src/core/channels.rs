@@ -45,7 +45,7 @@ pub(crate) struct Channel {
     pub(crate) members: Option<Members>,
     /// How long the channel has waited for an acknowledgement; `None` until it is open.
     pub(crate) watch: Option<Watch>,
-    /// True while the channel has been closed locally and the engine has not finished that.
+    /// True while the channel has been closed locally and the protocol has not finished that.
     pub(crate) is_closing: bool,
     /// Key of the channel's header checks.
     key: Box<CheckKey>,

@@ -19,7 +19,7 @@ pub(super) struct Jetties {
 struct JettyRecord {
     id: JettyId,
     queue: CompletionQueueId,
-    /// A completion taken from the engine by a check whether there is any.
+    /// A completion taken from the protocol by a check whether there is any.
     found: Option<Completion>,
 }
 
@@ -120,7 +120,7 @@ impl Core {
         max
     }
 
-    /// True if there is a completion. (The engine can only be queried by taking it.)
+    /// True if there is a completion. (The protocol can only be queried by taking it.)
     pub(crate) fn has_completion(&mut self, index: usize) -> bool {
         let Some(Some(jetty)) = self.jetties.live.get_mut(index) else { return false };
         if jetty.found.is_none() {

@@ -13,7 +13,7 @@ use crate::peer_state::PeerState;
 /// Owner of Jetties and channels on a core beside those of the public API, such as queue pairs. All
 /// methods are called with the core locked.
 pub trait Tenant: Any + Send {
-    /// Takes the engine's completions and advances the operations that waited for them. Called
+    /// Takes the protocol's completions and advances the operations that waited for them. Called
     /// before each release of the lock.
     fn process_completions(&mut self, core: &mut Core);
 

@@ -45,7 +45,7 @@ impl Core {
         }
     }
 
-    /// Reports to the engine the payloads that were copied without the lock.
+    /// Reports to the protocol the payloads that were copied without the lock.
     pub(crate) fn finish_deferred_copies(&mut self, io: &mut Io, now: Instant) {
         for deferred_copies in io.own.deferred_copies.drain(..) {
             let placed = deferred_copies.placed.map(|()| 0);
@@ -147,7 +147,7 @@ impl Core {
 }
 
 /// True if the packet comes from the remote end of its path. Packets of unknown channels and paths
-/// pass, because the engine counts them.
+/// pass, because the protocol counts them.
 fn source_is_right(
     channels: &Channels,
     received: &Received,

@@ -173,7 +173,7 @@ fn memory_stays_while_packets_that_name_it_wait() {
         for id in 0..4 {
             jetty.write(&peer, &local, remote.key(), id).unwrap();
         }
-        // All operations end at once, and with them the engine's references to the memory.
+        // All operations end at once, and with them the protocol's references to the memory.
         peer.close().unwrap();
         let memory = local.into_memory().unwrap();
         // The memory is unmapped: a packet that is sent from it now would show as EFAULT in the

@@ -99,7 +99,7 @@ impl Core {
         true
     }
 
-    /// Adds a packet of the engine. Returns false if the run is complete.
+    /// Adds a packet of the protocol. Returns false if the run is complete.
     pub(super) fn add_packet(&mut self, io: &mut Io, now: Instant, transmit: &Transmit) -> bool {
         let ends = self.channels.get(transmit.channel);
         let ends = ends.and_then(|channel| channel.path(transmit.route.path));
@@ -247,7 +247,7 @@ fn padding(length: usize) -> RawSlice {
 }
 
 /// Delays a plain acknowledgement, if it may wait. Any delayed one of the same channel is dropped
-/// first, because the packet that the engine sends now covers it.
+/// first, because the packet that the protocol sends now covers it.
 fn hold(
     outbox: &mut Outbox<Extras>,
     now: Instant,

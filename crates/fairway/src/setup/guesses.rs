@@ -1,8 +1,8 @@
 //! Limits the wrong keys that a source address may use, over all its connections.
 //!
-//! The engine ends a connection whose peer guesses the keys of segments, Jetties and mailboxes. The
-//! peer could connect again, or guess over many connections at once. Wrong keys are therefore
-//! counted by source, too ([`Source`]), in the same way as the engine counts them: a burst of
+//! The protocol ends a connection whose peer guesses the keys of segments, Jetties and mailboxes.
+//! The peer could connect again, or guess over many connections at once. Wrong keys are therefore
+//! counted by source, too ([`Source`]), in the same way as the protocol counts them: a burst of
 //! guesses, and then one per interval. A source that has used up its guesses loses the connection
 //! that it used for the last, and gets no new one before it has earned a guess. Sources are found
 //! as in [`super::quota`].
@@ -35,7 +35,7 @@ struct Record {
 }
 
 impl Guesses {
-    /// Allows as many guesses as the engine allows over one connection.
+    /// Allows as many guesses as the protocol allows over one connection.
     pub(crate) fn new(profile: &Profile) -> Guesses {
         let records = vec![Record { spent: 0, at: Instant::ZERO }; RECORDS].into();
         let (most, interval) = (profile.refused_keys, profile.refused_key_interval);

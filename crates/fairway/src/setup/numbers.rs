@@ -1,6 +1,6 @@
-//! Channel numbers that peers use: a secret permutation of those that the engine uses.
+//! Channel numbers that peers use: a secret permutation of those that the protocol uses.
 //!
-//! The engine numbers its channels consecutively, so that its numbers can be looked up without a
+//! The protocol numbers its channels consecutively, so that its numbers can be looked up without a
 //! search, but they are easily guessed. The peer is given the number after encryption by a Feistel
 //! network of four rounds, with keys drawn at every start: the result is any 24-bit number, and no
 //! two are equal.
