@@ -92,6 +92,8 @@ const WRONG_USAGE: &[(&[&str], &[&str])] = &[
     (&["run"], &["<PROGRAM>"]),
     (&["run", "--paths", "4", "--", "true"], &["--paths", "--provider fairway"]),
     (&["run", "--provider", "fairway", "--dcqcn", "true"], &["--dcqcn", "--provider roce"]),
+    // The name of the option in earlier versions.
+    (&["run", "--carrier", "fairway", "--dcqcn", "true"], &["--dcqcn", "--provider roce"]),
     (&["run", "--device", "a,,b", "true"], &["a,,b", "^docker"]),
     (&["devices", "--device", "="], &["^docker"]),
     (&["serve", "--dir", ".", "--bind", "here"], &["here", "0.0.0.0"]),

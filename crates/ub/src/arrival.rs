@@ -36,7 +36,7 @@ pub(crate) struct Arrival {
     /// True if the message was refused: its packets count as arrived and are not placed.
     pub(crate) refused: bool,
     /// The reason to refuse the message's next packet, because no refusal has been sent yet.
-    pub(crate) unreported_losses: Option<Refusal>,
+    pub(crate) pending_refusal: Option<Refusal>,
     /// True if the message came in an unreliable packet.
     pub(crate) is_datagram: bool,
     /// The message's channel; `None` once the record is free.
@@ -97,7 +97,7 @@ impl Arrival {
             slot: data.slot,
             has_slot: false,
             refused: true,
-            unreported_losses: None,
+            pending_refusal: None,
             is_datagram: false,
             channel: Some(channel),
             order: data.order,

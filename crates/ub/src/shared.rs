@@ -137,9 +137,9 @@ impl Shared {
     pub(crate) fn abort_unreported(&mut self, index: Index<Message>) -> bool {
         let message = &mut self.messages[index];
         message.order.complete_at_once();
-        let Some(parked) = message.report.take_unreported_next() else { return false };
+        let Some(waiting) = message.report.take_unreported_next() else { return false };
         self.report_message(index, Status::Flushed);
-        if parked.is_released {
+        if waiting.is_released {
             self.free_message(index);
         }
         true
@@ -153,9 +153,9 @@ impl Shared {
             if self.messages[next].report.is_reported() {
                 return;
             }
-            let Some(parked) = self.messages[next].report.take_unreported_next() else { return };
-            self.report_message(next, parked.status);
-            if parked.is_released {
+            let Some(waiting) = self.messages[next].report.take_unreported_next() else { return };
+            self.report_message(next, waiting.status);
+            if waiting.is_released {
                 self.free_message(next);
             }
         }
@@ -208,9 +208,9 @@ impl Shared {
         self.messages.remove(index);
     }
 
-    // ---- held packets ----
+    // ---- deferred packets ----
 
-    /// Drops a held packet whose channel has ended; its tracker is removed as well.
+    /// Drops a deferred packet whose channel has ended; its tracker is removed as well.
     pub(crate) fn withdraw_deferred(&mut self, index: Index<Deferred>) {
         self.deferred.revoke_due(index);
         self.unlink_deferred(index);

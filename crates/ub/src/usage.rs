@@ -124,7 +124,12 @@ impl Limits {
                 u64::from(self.bypass_answers),
                 true,
             ),
-            line("parked receive", size_of::<UnreportedReceive>(), u64::from(self.receives), true),
+            line(
+                "unreported receive",
+                size_of::<UnreportedReceive>(),
+                u64::from(self.receives),
+                true,
+            ),
             line("held packet", size_of::<Deferred>(), u64::from(self.deferred), true),
             line("Jetty group", size_of::<Group>(), u64::from(self.groups), true),
             line("mailbox", MAILBOX_BYTES, u64::from(self.mailboxes), true),

@@ -258,7 +258,7 @@ impl Channel {
         let (marked_packets, duplicates) = self.recovery.count_reports(ack);
         if duplicates > 0 {
             shared.counters.spurious += u64::from(duplicates);
-            self.recovery.note_hasty();
+            self.recovery.note_spurious();
             self.congestion.controller_mut().on_spurious(now, duplicates);
             self.trace(&mut shared.flows, now, || TraceEntry::Spurious { packets: duplicates });
         }

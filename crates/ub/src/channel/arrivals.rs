@@ -66,7 +66,7 @@ impl Channel {
         }
         self.skip_numbers(shared, arrival.remote_jetty, &arrival.order);
         self.abandon_arrival(shared, index);
-        shared.arrivals[index].unreported_losses = response.is_none().then_some(Refusal::NoJetty);
+        shared.arrivals[index].pending_refusal = response.is_none().then_some(Refusal::NoJetty);
         if !arrival.has_slot {
             shared.arrivals.free(index);
         }

@@ -121,7 +121,7 @@ impl Channel {
         let arrival = &mut arrivals[deferred.arrival.filter(|_| deferred.given_up)?];
         let is_it =
             arrival.channel == Some(self.index()) && arrival.message == deferred.data.message;
-        if is_it { arrival.unreported_losses.take() } else { None }
+        if is_it { arrival.pending_refusal.take() } else { None }
     }
 
     // ---- the initiator ----

@@ -166,7 +166,7 @@ impl Channel {
             self.acknowledge_transaction(shared, response, Some(refusal));
         } else if arrival.has_slot && arrival.placed + arrival.aside < arrival.length {
             let refusal = self.break_off(shared, index);
-            shared.arrivals[index].unreported_losses = Some(refusal);
+            shared.arrivals[index].pending_refusal = Some(refusal);
         } else if shared.is_injected(InjectedBug::ForgetLate) {
             self.break_off(shared, index);
         } else {

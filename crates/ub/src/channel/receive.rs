@@ -427,7 +427,7 @@ impl Channel {
     ) -> Judgement {
         let arrival = &mut shared.arrivals[index];
         if arrival.refused {
-            return match core::mem::take(&mut arrival.unreported_losses) {
+            return match core::mem::take(&mut arrival.pending_refusal) {
                 Some(refusal) => Judgement::Refuse(refusal),
                 None => Judgement::Accept { purpose: Purpose::Plain },
             };

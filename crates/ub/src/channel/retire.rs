@@ -22,13 +22,13 @@ impl Channel {
             Outcome::Open if message.awaits_answer() => self.release_message_slot(shared, index),
             Outcome::Open => {
                 let (jetty, sequence) = (message.jetty, message.order.sequence());
-                let is_unreported_loss = message.report.is_pending();
+                let is_pending = message.report.is_pending();
                 if shared.messages[index].take_marks() {
                     // The answer to an ordered READ has arrived: operations that follow it may
                     // continue.
                     self.mark_executed(shared, jetty, sequence);
                 }
-                if is_unreported_loss {
+                if is_pending {
                     shared.complete_message(index, Status::Success);
                 }
                 self.release(shared, index);
@@ -53,15 +53,15 @@ impl Channel {
         }
         // A target that refused the operation for good does not wait for it. It has to be notified
         // of other failures.
-        let unreported_losses = matches!(status, Status::ReceiverNotReady | Status::Flushed);
+        let needs_notice = matches!(status, Status::ReceiverNotReady | Status::Flushed);
         if let Some(put) = shared.messages[index].open_put() {
-            put.is_unnoted = unreported_losses
-                || matches!(status, Status::RemoteNoMailbox | Status::RemoteResources);
+            put.is_unnoted =
+                needs_notice || matches!(status, Status::RemoteNoMailbox | Status::RemoteResources);
         }
         let is_cut_short = message.attempts.outcome() == Outcome::Failed(Status::Flushed)
             && message.is_cut_short();
         shared.messages[index].progress.set_keeps_number(is_cut_short);
-        if (unreported_losses && message.order.is_awaited() || is_cut_short) && self.is_open() {
+        if (needs_notice && message.order.is_awaited() || is_cut_short) && self.is_open() {
             self.abandon(shared, index);
         } else {
             self.release(shared, index);
@@ -170,11 +170,11 @@ impl Channel {
             }
         } else if let Body::Put(put) = &message.body {
             let unnoted = put.is_unnoted;
-            let is_reported = message.ends_puts();
-            if !is_reported && !unnoted && !shared.is_injected(InjectedBug::ForgetNoted) {
+            let was_notice = message.ends_puts();
+            if !was_notice && !unnoted && !shared.is_injected(InjectedBug::ForgetNoted) {
                 shared.puts.note(&shared.messages, index);
             }
-            let number = match is_reported {
+            let number = match was_notice {
                 true => shared.puts.told(&shared.messages, index),
                 false => shared.puts.over(&mut shared.messages, index, unnoted),
             };
@@ -208,7 +208,7 @@ impl Channel {
     /// once: if they were only queued, others could repeatedly take the slots first.
     pub(crate) fn release_slots(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &mut shared.messages[index];
-        if let Some(slot) = message.slots.give_request_back() {
+        if let Some(slot) = message.slots.release_request() {
             self.pass_read_slot(shared, slot);
         }
         let message = &mut shared.messages[index];

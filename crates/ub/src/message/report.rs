@@ -87,9 +87,9 @@ impl Report {
 
     /// Ends the wait of a completion, which is to be reported at once. `None` if it does not wait.
     pub(crate) fn take_unreported_next(&mut self) -> Option<Unreported> {
-        let State::Unreported(parked) = self.state else { return None };
+        let State::Unreported(waiting) = self.state else { return None };
         self.state = State::Reported;
-        Some(parked)
+        Some(waiting)
     }
 
     /// Changes a success that waits to be reported into a failure. False if none waits.
@@ -112,8 +112,8 @@ impl Report {
     #[inline]
     pub(crate) fn release(&mut self) -> bool {
         match &mut self.state {
-            State::Pending => unreachable!("a message was released before it had ended"),
-            State::Unreported(parked) => parked.is_released = true,
+            State::Pending => debug_assert!(false, "a message was released before it had ended"),
+            State::Unreported(waiting) => waiting.is_released = true,
             State::Reported => {}
         }
         self.is_reported()

@@ -88,7 +88,7 @@ impl TakenSlots {
 
     /// Releases the read slot for the response, if the message has one.
     #[inline]
-    pub(crate) fn give_request_back(&mut self) -> Option<u8> {
+    pub(crate) fn release_request(&mut self) -> Option<u8> {
         self.request.release()
     }
 }

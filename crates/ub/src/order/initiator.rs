@@ -281,8 +281,8 @@ impl Initiator {
             let (start, multi) = (record.run_start, message.progress.is_multi());
             let oldest = record.ordered.head();
             // Operations that the target would have to set aside in many packets wait here instead.
-            let waits_here_itself = !numbered || multi;
-            let waits_here = order.tag == Tag::So && oldest.is_some() && waits_here_itself;
+            let initiator_orders = !numbered || multi;
+            let waits_here = order.tag == Tag::So && oldest.is_some() && initiator_orders;
             let waits = matches!(order.tag, Tag::So | Tag::Mo);
             let is_earlier = |oldest| is_after(start, messages[oldest].order.serial());
             if waits_here || (waits && oldest.is_some_and(is_earlier)) {

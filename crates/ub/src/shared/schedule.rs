@@ -18,7 +18,7 @@ pub(crate) struct Schedule {
     /// Channels that could not send because a pool was exhausted.
     blocked_on_pool: Ring<ChannelIndex>,
     /// Channels that were blocked on a pool and may try again.
-    unblock: Ring<ChannelIndex>,
+    unblocked: Ring<ChannelIndex>,
     deadlines: Deadlines,
     /// The unreliable message that was polled last, unless it is known to have been gathered.
     leaving: Option<Index<Message>>,
@@ -32,7 +32,7 @@ impl Schedule {
             ready: rings(),
             urgent: rings(),
             blocked_on_pool: ring(),
-            unblock: ring(),
+            unblocked: ring(),
             deadlines: Deadlines::new(channels),
             leaving: None,
         }
@@ -81,13 +81,13 @@ impl Schedule {
 
     /// Appends a channel to those for which send-window blocks have been freed.
     pub(crate) fn push_unblocked(&mut self, channel: ChannelIndex) {
-        self.unblock.push(channel);
+        self.unblocked.push(channel);
     }
 
     /// Takes the next channel for which send-window blocks have been freed.
     #[inline]
     pub(crate) fn pop_unblocked(&mut self) -> Option<ChannelIndex> {
-        self.unblock.pop()
+        self.unblocked.pop()
     }
 
     /// Makes [`Self::pop_due`] return a channel at `at` or earlier.
@@ -111,7 +111,7 @@ impl Schedule {
     /// Removes a channel that has ended from all rings, and its deadline.
     pub(crate) fn remove(&mut self, channel: ChannelIndex) {
         let each = self.ready.iter_mut().chain(&mut self.urgent);
-        for ring in each.chain([&mut self.blocked_on_pool, &mut self.unblock]) {
+        for ring in each.chain([&mut self.blocked_on_pool, &mut self.unblocked]) {
             ring.purge(channel);
         }
         self.deadlines.remove(channel.number());

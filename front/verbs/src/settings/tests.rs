@@ -49,6 +49,14 @@ fn everything_can_be_set() {
 }
 
 #[test]
+fn earlier_name_of_the_provider_counts_unless_the_new_one_is_set() {
+    let kind = |pairs: &[(&str, &str)]| with(pairs).unwrap().0;
+    assert_eq!(kind(&[("FAIRWAY_CARRIER", "fairway")]), ProviderKind::Fairway);
+    let both = [("FAIRWAY_CARRIER", "fairway"), ("FAIRWAY_PROVIDER", "roce")];
+    assert_eq!(kind(&both), ProviderKind::Roce);
+}
+
+#[test]
 fn wrong_settings_are_named_with_a_remedy() {
     for (name, value) in [
         ("FAIRWAY_PROVIDER", "tcp"),

@@ -77,7 +77,7 @@ impl Recovery {
     }
 
     /// Doubles the wait after a packet was resent unnecessarily.
-    pub(in crate::channel) fn note_hasty(&mut self) {
+    pub(in crate::channel) fn note_spurious(&mut self) {
         self.tail.backoff = (self.tail.backoff + 1).min(BACKOFF_MAX);
         self.tail.spurious = true;
     }

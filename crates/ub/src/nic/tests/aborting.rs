@@ -67,11 +67,11 @@ fn operations_that_complete_in_order_are_aborted_at_once() {
     while let Some(ack) = pair.nics[1].poll_transmit(pair.now) {
         pair.deliver(0, &ack);
     }
-    let parked = pair.nics[0].counters().completions_awaiting_order;
+    let waiting = pair.nics[0].counters().completions_awaiting_order;
     pair.nics[0].abort_jetty(near).unwrap();
     let ended = pair.completions(0);
-    assert_eq!(ended.len(), 6, "{parked} were parked");
-    assert!(parked > 0 && ended.iter().all(|ended| ended.status == Status::Flushed), "{ended:?}");
+    assert_eq!(ended.len(), 6, "{waiting} waited for earlier ones");
+    assert!(waiting > 0 && ended.iter().all(|ended| ended.status == Status::Flushed), "{ended:?}");
     assert_eq!(pair.nics[0].segment_references(pair.segments[0]), 1, "that of the staging memory");
     assert_eq!(pair.nics[0].destroy_jetty(near), Ok(()));
     pair.run_until_idle(|_, _| false);
