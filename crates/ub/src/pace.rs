@@ -12,7 +12,8 @@ pub(crate) struct Pace {
     pub(crate) until: Instant,
     /// When the bytes sent so far would have been sent at the rate.
     out: Instant,
-    /// True if a packet waited for `until`, and since then no other reason has held packets back.
+    /// True if a packet waited for `until`, and since then no other reason has deferred packets
+    /// back.
     has_waited: bool,
 }
 

@@ -40,7 +40,7 @@ pub(super) fn state(options: &InfoOptions) -> Value {
         .map(|line| record(line.name, line.bytes as u64, line.count, line.pooled))
         .collect();
     records.push(record(
-        "staging memory of a held packet",
+        "staging memory of a deferred packet",
         PACKET_BYTES,
         u64::from(limits.deferred),
         true,

@@ -539,7 +539,7 @@ impl World<'_> {
         let kept = |(node, host): (usize, &Host)| {
             let usage = host.nic().usage();
             let (messages, held) = (usage.messages, usage.deferred);
-            format!("node {node} keeps {messages} messages and {held} held packets")
+            format!("node {node} keeps {messages} messages and {held} deferred packets")
         };
         self.hosts.iter().enumerate().map(kept).collect::<Vec<_>>().join(", ")
     }

@@ -130,7 +130,7 @@ impl Channel {
         Judgement::Place { target, purpose: Purpose::Staging(index) }
     }
 
-    /// Notes that the payload of a held packet is in the staging memory.
+    /// Notes that the payload of a deferred packet is in the staging memory.
     pub(crate) fn staged(&mut self, shared: &mut Shared, index: Index<Deferred>) {
         if shared.deferred[index].is_part {
             return self.part_staged(shared, index);

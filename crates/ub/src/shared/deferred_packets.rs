@@ -19,7 +19,7 @@ pub(crate) struct DeferredPackets {
     staging: Option<Staging>,
 }
 
-/// The memory in which the payload of held packets waits, with one place for each.
+/// The memory in which the payload of deferred packets waits, with one place for each.
 #[derive(Clone, Copy)]
 struct Staging {
     segment: SegmentId,
@@ -74,7 +74,7 @@ impl DeferredPackets {
         self.staging.is_some_and(|staging| payload <= staging.packet_bytes)
     }
 
-    /// The place of the first `length` bytes of the payload of a held packet.
+    /// The place of the first `length` bytes of the payload of a deferred packet.
     pub(crate) fn place(&self, index: Index<Deferred>, length: u32) -> LocalRange {
         let (segment, packet_bytes) = match self.staging {
             Some(Staging { segment, packet_bytes }) => (segment, packet_bytes),
@@ -84,14 +84,14 @@ impl DeferredPackets {
         LocalRange { segment, offset, length }
     }
 
-    // ---- the life of a held packet ----
+    // ---- the life of a deferred packet ----
 
     /// Holds a packet. `None` if its payload is too long, or all records are taken.
     pub(crate) fn add(&mut self, deferred: Deferred) -> Option<Index<Deferred>> {
         if self.fits(deferred.payload) { self.pool.add(deferred) } else { None }
     }
 
-    /// Makes a held packet due, because it is now next in order.
+    /// Makes a deferred packet due, because it is now next in order.
     pub(crate) fn make_due(&mut self, index: Index<Deferred>) {
         self.pool[index].cause = self.cause;
         self.due.push(&mut self.pool, index);
@@ -139,7 +139,7 @@ impl DeferredPackets {
         }
     }
 
-    /// Takes the leader of a group whose channels need not wait for held packets any more.
+    /// Takes the leader of a group whose channels need not wait for deferred packets any more.
     #[inline]
     pub(crate) fn pop_drained(&mut self) -> Option<ChannelIndex> {
         self.drained.pop()
