@@ -12,8 +12,8 @@ pub(crate) struct Pace {
     pub(crate) until: Instant,
     /// When the bytes sent so far would have been sent at the rate.
     out: Instant,
-    /// True if a packet waited for `until`, and since then no other reason has deferred packets
-    /// back.
+    /// True if a packet waited for `until`, and since then nothing else has kept packets from
+    /// leaving.
     has_waited: bool,
 }
 
