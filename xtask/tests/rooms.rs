@@ -13,7 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fairway-ring", &[]),
     ("fairway-port", &["fairway-wire"]),
     ("fairway-runtime", &["fairway-wire", "fairway-device", "fairway-port", "fairway-ring"]),
-    ("fairway-observe", &["fairway-runtime", "fairway-port"]),
+    ("fairway-observe", &["fairway-runtime", "fairway-port", "fairway-ub"]),
     (
         "fairway",
         &[

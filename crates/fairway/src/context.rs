@@ -6,8 +6,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fairway_observe::ControlLatency;
-use fairway_observe::{HostPressure, HostSignals};
+use fairway_observe::{ControlLatency, Counters, HostPressure, HostSignals};
 use fairway_port::QueueWatch;
 use fairway_runtime::{Memory, clock};
 use fairway_sandbox::Policies;
@@ -16,7 +15,6 @@ use fairway_ub::{FlowView, Rights, Usage};
 
 use crate::builder::Builder;
 use crate::core::{Core, Notice};
-use crate::counters::Counters;
 use crate::error::Error;
 use crate::event::Event;
 use crate::group::JettyGroup;
@@ -28,7 +26,7 @@ use crate::record::EpochRecord;
 use crate::segment::Segment;
 use crate::server_address::ServerAddress;
 use crate::shared::Handle;
-use crate::stats::Stats;
+use crate::stats::{Stats, statistics};
 
 /// A NIC in software: sockets, the protocol, and tables of the objects that belong to it.
 ///
@@ -331,7 +329,7 @@ impl Context {
 
     /// The statistics that `fairway top` receives of this context ([`crate::Builder::stats`]).
     pub fn stats(&self) -> Stats {
-        self.handle.shared.with(|core| Stats::of(core, Duration::ZERO))
+        self.handle.shared.with(|core| statistics(core, Duration::ZERO))
     }
 
     /// Address at which metrics are served; `None` if they are not

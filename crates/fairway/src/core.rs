@@ -13,8 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use fairway_observe::HostSignals;
-use fairway_observe::Probe;
+use fairway_observe::{Counters, HostSignals, NicCounters, Probe};
 use fairway_port::PortCounters;
 use fairway_runtime::{DelayedAck, Destination, Memories, Memory, Unregistered, clock};
 use fairway_sandbox::Policies;
@@ -27,7 +26,6 @@ use fairway_ub::{
 
 use crate::connect::Connecting;
 use crate::control::ControlThread;
-use crate::counters::{Counters, NicCounters};
 use crate::error::Error;
 use crate::key::SegmentKey;
 use crate::protocol::Io;

@@ -72,7 +72,6 @@ mod connect;
 mod context;
 mod control;
 mod core;
-mod counters;
 pub mod embed;
 mod engines;
 mod epoch;
@@ -113,13 +112,12 @@ pub use batch::Batch;
 pub use builder::Builder;
 pub use completion::{Completion, OperationError, WrId};
 pub use context::Context;
-pub use counters::{Counters, NicCounters};
 pub use epoch::{Epoch, EpochNote};
 pub use error::{Error, Refusal};
 pub use event::Event;
 pub use fairway_observe::{
-    ControlLatency, HostPressure, HostPressureError, HostReading, HostResource, HostSignals,
-    LatencySample,
+    ControlLatency, Counters, HostPressure, HostPressureError, HostReading, HostResource,
+    HostSignals, LatencySample, NicCounters, PathStats, PeerStats,
 };
 pub use fairway_port::{PortCounters, Spec};
 pub use fairway_runtime::{Memory, SystemError, without_signals};
@@ -141,7 +139,7 @@ pub use mailbox::{Mailbox, MailboxAddress};
 pub use next::NextCompletion;
 pub use options::{GroupOptions, JettyOptions, MailboxOptions};
 pub use order::Order;
-pub use peer::{PathStats, Peer, PeerStats};
+pub use peer::Peer;
 pub use peer_state::LongPackets;
 pub use pointer::{Pod, RemoteMemory, RemotePtr, Word};
 pub use post::{Operation, Ordered, Post};

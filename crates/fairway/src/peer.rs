@@ -5,8 +5,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
+use fairway_observe::{PathStats, PeerStats};
 use fairway_ub::ChannelId;
 
 use crate::core::Core;
@@ -21,85 +21,38 @@ pub struct Peer {
     pub(crate) state: Arc<PeerState>,
 }
 
-/// Statistics of a connection.
-#[derive(Clone, Debug, Default)]
-pub struct PeerStats {
-    /// Payload bytes per packet, as agreed at set-up.
-    pub mtu: u32,
-    /// Packets sent, including retransmissions.
-    pub sent: u64,
-    /// Packets declared lost.
-    pub lost: u64,
-    /// Packets that a congested switch has marked.
-    pub marked: u64,
-    /// Packets in flight now.
-    pub in_flight: u32,
-    /// Smoothed round trip, all paths of the first channel together; zero before the first sample.
-    pub rtt: Duration,
-    /// Bytes that congestion control allows in flight now.
-    pub window_bytes: u64,
-    /// Number of channels: the smaller number of engines of the two sides.
-    pub channels: usize,
-    /// Paths, by number: those of the first channel, then those of the next.
-    pub paths: Vec<PathStats>,
-}
-
-/// Statistics of a path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PathStats {
-    /// Local UDP port of the path; zero once the connection is gone.
-    pub own_port: u16,
-    /// Remote UDP port of the path.
-    pub remote_port: u16,
-    /// Smoothed round trip; zero before the first sample.
-    pub rtt: Duration,
-    /// Mean deviation of the round trip.
-    pub rtt_deviation: Duration,
-    /// Packets sent.
-    pub sent: u64,
-    /// Packets declared lost.
-    pub lost: u64,
-    /// Packets that a congested switch has marked.
-    pub marked: u64,
-    /// Packets in flight now.
-    pub in_flight: u32,
-    /// True if the path is considered to work.
-    pub usable: bool,
-}
-
-impl PeerStats {
-    pub(crate) fn of(core: &Core, state: &PeerState) -> PeerStats {
-        let mut stats = PeerStats { mtu: state.mtu, ..PeerStats::default() };
-        if !state.alive.load(Ordering::Acquire) {
-            return stats;
-        }
-        stats.rtt = fairway_runtime::clock::to_std(core.nic.round_trip(state.channel));
-        for channel in core.nic.members(state.channel) {
-            stats.window_bytes += core.nic.window(channel).map_or(0, |window| window.0);
-            stats.channels += 1;
-            let ends = core.channels.get(channel);
-            let engine = ends.map_or(0, |ends| ends.engine);
-            for (number, path) in core.nic.paths(channel).iter().enumerate() {
-                let ends = ends.and_then(|ends| ends.path(number as u8));
-                stats.sent += path.sent;
-                stats.lost += path.lost;
-                stats.marked += path.marked;
-                stats.in_flight += path.in_flight;
-                stats.paths.push(PathStats {
-                    own_port: ends.map_or(0, |ends| core.own_port(engine, ends.socket)),
-                    remote_port: ends.map_or(0, |ends| ends.remote.port()),
-                    rtt: fairway_runtime::clock::to_std(path.smoothed_rtt),
-                    rtt_deviation: fairway_runtime::clock::to_std(path.rtt_deviation),
-                    sent: path.sent,
-                    lost: path.lost,
-                    marked: path.marked,
-                    in_flight: path.in_flight,
-                    usable: path.usable,
-                });
-            }
-        }
-        stats
+/// Returns the statistics of a connection; all zero once it is gone.
+pub(crate) fn peer_stats(core: &Core, state: &PeerState) -> PeerStats {
+    let mut stats = PeerStats { mtu: state.mtu, ..PeerStats::default() };
+    if !state.alive.load(Ordering::Acquire) {
+        return stats;
     }
+    stats.rtt = fairway_runtime::clock::to_std(core.nic.round_trip(state.channel));
+    for channel in core.nic.members(state.channel) {
+        stats.window_bytes += core.nic.window(channel).map_or(0, |window| window.0);
+        stats.channels += 1;
+        let ends = core.channels.get(channel);
+        let engine = ends.map_or(0, |ends| ends.engine);
+        for (number, path) in core.nic.paths(channel).iter().enumerate() {
+            let ends = ends.and_then(|ends| ends.path(number as u8));
+            stats.sent += path.sent;
+            stats.lost += path.lost;
+            stats.marked += path.marked;
+            stats.in_flight += path.in_flight;
+            stats.paths.push(PathStats {
+                own_port: ends.map_or(0, |ends| core.own_port(engine, ends.socket)),
+                remote_port: ends.map_or(0, |ends| ends.remote.port()),
+                rtt: fairway_runtime::clock::to_std(path.smoothed_rtt),
+                rtt_deviation: fairway_runtime::clock::to_std(path.rtt_deviation),
+                sent: path.sent,
+                lost: path.lost,
+                marked: path.marked,
+                in_flight: path.in_flight,
+                usable: path.usable,
+            });
+        }
+    }
+    stats
 }
 
 impl Peer {
@@ -157,7 +110,7 @@ impl Peer {
 
     /// Returns the statistics of the connection; all zero once it is gone.
     pub fn stats(&self) -> PeerStats {
-        self.handle.shared.with(|core| PeerStats::of(core, &self.state))
+        self.handle.shared.with(|core| peer_stats(core, &self.state))
     }
 
     pub(crate) fn belongs_to(&self, handle: &Arc<Handle>) -> bool {

@@ -35,7 +35,6 @@ use crate::error::Error;
 use crate::key::SegmentKey;
 
 pub(crate) use mapped::Mapped;
-pub(crate) use passing::is_ours;
 pub(crate) use server::Server;
 
 /// Checks that any bytes are either refused or decode to a request that encodes to the same bytes.

@@ -6,22 +6,22 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
-use fairway_observe::{HostPressure, PressureWatch};
+use fairway_observe::{Counters, HostPressure, PressureWatch, StatsExporter, StatsServer};
 use fairway_port::QueueWatch;
 use fairway_runtime::{self as runtime, Locked, Memory, run_background};
 use fairway_sandbox::{News, Policies, Watcher};
 use fairway_ub::Rights;
 
 use crate::core::Core;
-use crate::counters::Counters;
 use crate::engines;
 use crate::error::Error;
 use crate::key::SegmentKey;
 use crate::outside::Outside;
 use crate::protocol::{After, Io};
 use crate::same_host::{Server, Share};
-use crate::stats::{Exporter, Server as StatsServer};
+use crate::stats::snapshot;
 
 /// The core behind its lock, and the threads that drive it.
 pub struct Shared(runtime::Shared<Core>);
@@ -109,7 +109,7 @@ pub struct Handle {
     watches: bool,
     /// Servers of this context's statistics.
     server: OnceLock<StatsServer>,
-    exporter: OnceLock<Exporter>,
+    exporter: OnceLock<StatsExporter>,
     /// Measures the host's pressure.
     pressure: Mutex<Option<PressureWatch>>,
 }
@@ -169,7 +169,9 @@ impl Handle {
 
     /// Serves statistics to processes of the same user.
     pub(crate) fn publish(&self) -> Result<(), Error> {
-        let started = StatsServer::start(&self.shared);
+        let context = self.shared.with(|core| core.nic.address().value());
+        let (shared, begun) = (self.shared.clone(), Instant::now());
+        let started = StatsServer::start(context, move || snapshot(&shared, begun.elapsed()));
         let server =
             started.map_err(|error| Error::io("listen for readers of statistics", error))?;
         // This function is called only once, when the context is built, so the value was not set
@@ -180,7 +182,8 @@ impl Handle {
 
     /// Serves metrics at an address.
     pub(crate) fn export(&self, address: SocketAddr) -> Result<(), Error> {
-        let started = Exporter::start(&self.shared, address);
+        let (shared, begun) = (self.shared.clone(), Instant::now());
+        let started = StatsExporter::start(address, move || snapshot(&shared, begun.elapsed()));
         let doing = || format!("serve metrics at {address}");
         let exporter = started.map_err(|error| Error::io(doing(), error))?;
         let _ = self.exporter.set(exporter);
@@ -189,7 +192,7 @@ impl Handle {
 
     /// Address at which metrics are served.
     pub(crate) fn exporter(&self) -> Option<SocketAddr> {
-        self.exporter.get().map(Exporter::address)
+        self.exporter.get().map(StatsExporter::address)
     }
 
     /// Starts to slow down peers, or this side's sending, while the host is short of a resource.

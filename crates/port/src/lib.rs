@@ -25,6 +25,7 @@ mod memory;
 mod statistics;
 mod tun;
 mod udp;
+mod user;
 
 pub use emulate::{
     Conditions, Datapath, Decision, Impaired, ModelCounters, PathModel, Relay, RelayConfig,
@@ -44,3 +45,4 @@ pub use udp::{
     QueueUse, QueueWatch, ReceiveBuffer, Sent, Train, UdpConfig, UdpPort, Waiter, Woken,
     mtu_towards,
 };
+pub use user::{is_same_user, user};

@@ -38,7 +38,7 @@ impl Mapped {
         stream.set_write_timeout(Some(TIMEOUT))?;
         let question = Question { token_id: key.token_id, token_value: key.token_value };
         // Any process may listen at a name, and only the owner's user may learn the token.
-        if !passing::is_ours(&stream) {
+        if !fairway_port::is_same_user(&stream) {
             return Ok(None);
         }
         stream.write_all(&question.to_bytes())?;

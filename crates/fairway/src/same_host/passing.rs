@@ -74,23 +74,6 @@ pub(super) fn connect(incarnation: u32) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// True if the other end is a process of the same user.
-pub(crate) fn is_ours(stream: &UnixStream) -> bool {
-    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
-    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: `peer` has `length` bytes, and both outlive the call.
-    unsafe {
-        let answer = libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut peer).cast(),
-            &raw mut length,
-        );
-        answer == 0 && peer.uid == libc::geteuid()
-    }
-}
-
 /// Size of the control message for two files, in bytes.
 const CONTROL_BYTES: usize = 64;
 

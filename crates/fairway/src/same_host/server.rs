@@ -85,7 +85,7 @@ impl Inner {
     }
 
     fn serve(&self, mut stream: UnixStream) -> io::Result<()> {
-        if !passing::is_ours(&stream) {
+        if !fairway_port::is_same_user(&stream) {
             return Ok(());
         }
         stream.set_read_timeout(Some(TIMEOUT))?;

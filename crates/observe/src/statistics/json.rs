@@ -2,11 +2,10 @@
 
 use std::fmt::Write;
 
-use fairway_observe::HostSignals;
 use fairway_ub::control::ProcessorStats;
 
-use super::{FlowEntry, PeerEntry, Stats};
-use crate::peer::PathStats;
+use super::{FlowEntry, PathStats, PeerEntry, Stats};
+use crate::HostSignals;
 
 /// Version of this format.
 const VERSION: u32 = 1;

@@ -3,13 +3,12 @@
 use std::io::{self, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use fairway_port::{is_same_user, user};
 
 use super::Stats;
 use super::visitors::Visitors;
-use crate::same_host::is_ours;
-use crate::shared::Shared;
 
 /// Maximum time for a client.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -27,9 +26,7 @@ pub struct Process {
 
 impl Process {
     fn prefix() -> String {
-        // SAFETY: has no conditions.
-        let user = unsafe { libc::geteuid() };
-        format!("fairway-top-{user}-")
+        format!("fairway-top-{}-", user())
     }
 
     fn address(&self) -> io::Result<SocketAddr> {
@@ -67,7 +64,7 @@ pub fn list() -> io::Result<Vec<Process>> {
 /// It is gone, does not answer within a second, or belongs to another user.
 pub fn ask(process: &Process) -> io::Result<String> {
     let stream = UnixStream::connect_addr(&process.address()?)?;
-    if !is_ours(&stream) {
+    if !is_same_user(&stream) {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     stream.set_read_timeout(Some(TIMEOUT))?;
@@ -76,47 +73,44 @@ pub fn ask(process: &Process) -> io::Result<String> {
     Ok(answer)
 }
 
-/// Listens at the context's name, on a separate thread, until it is dropped.
-pub(crate) struct Server {
+/// Listens at the name of a context, on a separate thread, until it is dropped.
+#[derive(Debug)]
+pub struct StatsServer {
     name: SocketAddr,
     visitors: Visitors,
 }
 
-impl Server {
-    pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Server> {
-        let context = shared.with(|core| core.nic.address().value());
+impl StatsServer {
+    /// Starts to serve `snapshot` to processes of the same user, under the number of a context
+    /// within this process.
+    ///
+    /// # Errors
+    /// Another context of this process has the number, or there is no thread.
+    pub fn start(
+        context: u32,
+        snapshot: impl Fn() -> Stats + Send + 'static,
+    ) -> io::Result<StatsServer> {
         let name = Process { pid: std::process::id(), context }.address()?;
         let listener = UnixListener::bind_addr(&name)?;
-        let (shared, begun) = (shared.clone(), Instant::now());
         let accept = move || listener.accept().map(|(stream, _)| stream);
         // A client that disconnects early does not need the answer.
-        let serve = move |stream| _ = send_statistics(&shared, stream, begun);
-        Ok(Server { name, visitors: Visitors::start("fairway-stats", accept, serve)? })
+        let serve = move |stream| _ = send_statistics(stream, &snapshot);
+        Ok(StatsServer { name, visitors: Visitors::start("fairway-stats", accept, serve)? })
     }
 }
 
-impl Drop for Server {
+impl Drop for StatsServer {
     fn drop(&mut self) {
         self.visitors.end(|| UnixStream::connect_addr(&self.name));
     }
 }
 
-fn send_statistics(shared: &Shared, mut stream: UnixStream, begun: Instant) -> io::Result<()> {
-    if !is_ours(&stream) {
+fn send_statistics(mut stream: UnixStream, snapshot: &impl Fn() -> Stats) -> io::Result<()> {
+    if !is_same_user(&stream) {
         return Ok(());
     }
     stream.set_write_timeout(Some(TIMEOUT))?;
-    let mut text = snapshot(shared, begun).to_json();
+    let mut text = snapshot().to_json();
     text.push('\n');
     stream.write_all(text.as_bytes())
-}
-
-/// Copies the numbers under the lock; the caller formats the text without it.
-pub(super) fn snapshot(shared: &Shared, begun: Instant) -> Stats {
-    // This updates the sockets' counters first.
-    let counters = shared.counters();
-    let locked = shared.lock();
-    let stats = Stats::of(&locked.core, begun.elapsed());
-    drop(locked);
-    Stats { counters, ..stats }
 }

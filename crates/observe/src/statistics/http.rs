@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::server::snapshot;
+use super::Stats;
 use super::visitors::Visitors;
-use crate::shared::Shared;
 
 /// Maximum duration of a connection.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -20,22 +19,29 @@ const REQUEST_MAX: usize = 8 * 1024;
 const VISITORS_MAX: usize = 8;
 
 /// Serves metrics at an address, on separate threads, until it is dropped.
-pub(crate) struct Exporter {
+#[derive(Debug)]
+pub struct StatsExporter {
     address: SocketAddr,
     visitors: Visitors,
 }
 
-impl Exporter {
-    pub(crate) fn start(shared: &Arc<Shared>, address: SocketAddr) -> io::Result<Exporter> {
-        let (shared, begun) = (shared.clone(), Instant::now());
-        Exporter::of(address, TIMEOUT, move || snapshot(&shared, begun).to_prometheus())
+impl StatsExporter {
+    /// Starts to serve the metrics of `snapshot` at an address; port 0 stands for a free one.
+    ///
+    /// # Errors
+    /// The address cannot be listened at, or there is no thread.
+    pub fn start(
+        address: SocketAddr,
+        snapshot: impl Fn() -> Stats + Send + Sync + 'static,
+    ) -> io::Result<StatsExporter> {
+        StatsExporter::of(address, TIMEOUT, move || snapshot().to_prometheus())
     }
 
     fn of(
         address: SocketAddr,
         timeout: Duration,
         metrics: impl Fn() -> String + Send + Sync + 'static,
-    ) -> io::Result<Exporter> {
+    ) -> io::Result<StatsExporter> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
         let metrics = Arc::new(metrics);
@@ -46,16 +52,16 @@ impl Exporter {
             // A client that disconnects, or for which no thread can be started, connects again.
             _ = connections.admit(stream, move || metrics());
         };
-        Ok(Exporter { address, visitors: Visitors::start("fairway-metrics", accept, serve)? })
+        Ok(StatsExporter { address, visitors: Visitors::start("fairway-metrics", accept, serve)? })
     }
 
     /// Returns the address in use; port 0 was replaced by a free one.
-    pub(crate) fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-impl Drop for Exporter {
+impl Drop for StatsExporter {
     fn drop(&mut self) {
         let mut here = self.address;
         match here.ip() {
@@ -182,7 +188,7 @@ mod tests {
         // The time-out is longer than this test: served one after the other, all connections would
         // be waited for.
         let timeout = Duration::from_secs(10_000);
-        let exporter = Exporter::of(here, timeout, || "answered\n".into()).unwrap();
+        let exporter = StatsExporter::of(here, timeout, || "answered\n".into()).unwrap();
         let visit = || TcpStream::connect(exporter.address()).unwrap();
         let mut silent: Vec<TcpStream> = (0..50).map(|_| visit()).collect();
         let mut visitor = visit();

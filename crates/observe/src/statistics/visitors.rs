@@ -9,6 +9,7 @@ use std::time::Duration;
 /// Pause after the system could not accept a connection.
 const PAUSE: Duration = Duration::from_millis(10);
 
+#[derive(Debug)]
 pub(super) struct Visitors {
     stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

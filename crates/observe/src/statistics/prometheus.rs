@@ -2,9 +2,8 @@
 
 use std::fmt::{Display, Write};
 
-use fairway_observe::HostSignals;
-
 use super::{FlowEntry, PeerEntry, Stats};
+use crate::HostSignals;
 
 /// Description of a metric: its name, type and meaning.
 type Metric = (&'static str, &'static str, &'static str);
@@ -34,8 +33,8 @@ impl Stats {
             });
             metric(&mut out, (name, "counter", meaning), samples);
         };
-        events("fairway_events_total", "Events sent to control laws.", |stats| stats.collected);
-        events("fairway_handled_events_total", "Runs of control laws.", |stats| stats.handled);
+        events("fairway_events_total", "Events sent to controllers.", |stats| stats.collected);
+        events("fairway_handled_events_total", "Runs of controllers.", |stats| stats.handled);
         self.host(&mut out);
         self.peers(&mut out);
         self.flows(&mut out);
