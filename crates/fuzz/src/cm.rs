@@ -180,7 +180,7 @@ impl<'a> Desk<'a> {
 
     fn collect(&mut self) {
         while let Some(transmit) = self.manager.poll_transmit() {
-            assert_eq!(transmit.to, 0, "it answers somebody who said nothing");
+            assert_eq!(transmit.to, 0, "it answers an address that sent nothing");
             assert!(cm::parse(&transmit.bytes).is_ok());
             self.sent = transmit.bytes;
         }

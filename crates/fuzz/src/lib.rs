@@ -33,7 +33,7 @@ pub use setup::setup;
 
 /// Datagrams between processes of one host: forwarded datagrams, and requests for shared memory.
 pub fn forwarded(input: &[u8]) {
-    fairway::fuzzing::question(input);
+    fairway::fuzzing::mapping_request(input);
     fairway_rdma::fuzzing::forwarded(input);
 }
 

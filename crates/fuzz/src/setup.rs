@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use fairway_ub::setup::{
-    Attempt, Identity, Listener, Opening, Outcome, Padded, Question, Reaction,
+    Attempt, Identity, Listener, OpenRequest, Opening, Outcome, Padded, Reaction,
 };
 use fairway_ub::wire::{
     Cna, Decoded, Duration, Hello, Instant, Joins, Parameters, Ports, Psn, RejectReason, SETUP_LEN,
@@ -32,7 +32,7 @@ pub fn setup(input: &[u8]) {
         let Some(code) = bytes.next() else { break };
         let mut next = || bytes.next().unwrap_or(0);
         match code % 12 {
-            0 | 1 => stage.ask(),
+            0 | 1 => stage.send(),
             2 | 3 => stage.deliver_to_server(next() % 4 == 3),
             4 | 5 => stage.deliver_to_client(),
             6 => stage.change(true, [next(), next(), next()]),
@@ -56,8 +56,8 @@ struct Stage {
     /// Messages that the attempt sent at once and that have not been checked yet.
     leaving: Vec<Padded>,
     /// The last message from each side.
-    asked: Option<Setup>,
-    answered: Option<Setup>,
+    request: Option<Setup>,
+    response: Option<Setup>,
     welcomed: Vec<(SocketAddr, Cna, Hello, Welcome)>,
     opened: Vec<Opening>,
     ended: Option<Outcome>,
@@ -93,11 +93,11 @@ impl Stage {
         let mtu_bytes = [1400, 8192, 256, 4096][usize::from(settings >> 1 & 3)];
         let identity = |cna: u32, limits| Identity {
             cna: Cna::new(cna),
-            asked_as: Cna::new(cna ^ 0xffff),
+            setup_cna: Cna::new(cna ^ 0xffff),
             ports: vec![Ports::new(&[4810, 4811]).unwrap_or_else(|| unreachable!())],
             limits,
         };
-        let question = Question {
+        let request = OpenRequest {
             server: server_address(),
             tpn: Tpn::new(5),
             first_psn: Psn::new(77),
@@ -113,19 +113,19 @@ impl Stage {
         Stage {
             now: START,
             listener: Listener::new(identity(0x5e_12e1, offer), [7; 32]),
-            attempt: Attempt::new(START, &identity(0xc1_1e17, limits), question),
+            attempt: Attempt::new(START, &identity(0xc1_1e17, limits), request),
             requested: Parameters { mtu_bytes, ..limits },
             from: 0,
             leaving: Vec::new(),
-            asked: None,
-            answered: None,
+            request: None,
+            response: None,
             welcomed: Vec::new(),
             opened: Vec::new(),
             ended: None,
         }
     }
 
-    fn ask(&mut self) {
+    fn send(&mut self) {
         if self.leaving.is_empty() {
             self.leaving = self.attempt.poll_transmit(self.now);
             if self.leaving.is_empty()
@@ -136,12 +136,12 @@ impl Stage {
         }
         if let Some(Padded { setup, .. }) = self.leaving.pop() {
             demand_sound(&setup);
-            self.asked = Some(setup);
+            self.request = Some(setup);
         }
     }
 
     fn deliver_to_server(&mut self, refuses: bool) {
-        let Some(setup) = self.asked else { return };
+        let Some(setup) = self.request else { return };
         let from = client_address(self.from);
         match self.listener.handle_message(self.now, from, 9000, &setup) {
             Reaction::Ignore => {}
@@ -171,7 +171,7 @@ impl Stage {
 
     fn answer(&mut self, answer: Setup) {
         demand_sound(&answer);
-        self.answered = Some(answer);
+        self.response = Some(answer);
     }
 
     /// Panics if the channel's client has not received a matching WELCOME from the listener.
@@ -189,14 +189,14 @@ impl Stage {
     }
 
     fn deliver_to_client(&mut self) {
-        if let Some(setup) = self.answered {
+        if let Some(setup) = self.response {
             self.attempt.handle_message(self.now, server_address(), &setup);
         }
     }
 
     /// Changes a byte of a message in transit.
-    fn change(&mut self, question: bool, [high, low, change]: [u8; 3]) {
-        let message = if question { &mut self.asked } else { &mut self.answered };
+    fn change(&mut self, is_request: bool, [high, low, change]: [u8; 3]) {
+        let message = if is_request { &mut self.request } else { &mut self.response };
         let Some(setup) = *message else { return };
         let mut bytes = [0; SETUP_LEN];
         encode_setup(&setup, &mut bytes);
@@ -208,8 +208,8 @@ impl Stage {
     }
 
     /// Replaces some bytes of a message by bytes from the input.
-    fn fill(&mut self, question: bool, next: &mut impl FnMut() -> u8) {
-        let message = if question { &mut self.asked } else { &mut self.answered };
+    fn fill(&mut self, is_request: bool, next: &mut impl FnMut() -> u8) {
+        let message = if is_request { &mut self.request } else { &mut self.response };
         let mut bytes = [0; SETUP_LEN];
         if let Some(setup) = *message {
             encode_setup(&setup, &mut bytes);
@@ -226,7 +226,7 @@ impl Stage {
 
     /// Swaps the messages of the two directions.
     fn swap(&mut self) {
-        std::mem::swap(&mut self.asked, &mut self.answered);
+        std::mem::swap(&mut self.request, &mut self.response);
     }
 
     fn check(&mut self) {
@@ -238,7 +238,7 @@ impl Stage {
             assert_eq!(
                 accept.agreed.agree(&self.requested),
                 accept.agreed,
-                "more than it asked for"
+                "more than it requested"
             );
         }
         assert_eq!(outcome.is_some(), self.attempt.poll_timeout().is_none());

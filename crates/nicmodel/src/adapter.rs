@@ -88,7 +88,7 @@ pub(crate) enum Effect {
         to: LocalRange,
     },
     /// A CPU's caches release a line or, with `keep`, only the right to change it. In the result,
-    /// bit 0 tells whether the line was present and bit 1 whether it was modified.
+    /// bit 0 says whether the line was present and bit 1 whether it was modified.
     Snoop {
         line: u64,
         keep: bool,
@@ -121,7 +121,7 @@ pub(crate) struct Post {
     pub(crate) compare: u64,
     /// For a SEND: hint from which a Jetty group may select the member.
     pub(crate) hint: u8,
-    /// On a coherent fabric: the operation returns a line. The next field, `whole`, tells that the
+    /// On a coherent fabric: the operation returns a line. The next field, `whole`, says that the
     /// line's data is not needed.
     pub(crate) returns: bool,
     pub(crate) whole: bool,

@@ -129,7 +129,7 @@ impl Run {
             return Ok(());
         }
         for actor in 0..self.actors.len() {
-            self.ask(actor, None)?;
+            self.next_action(actor, None)?;
         }
         self.wake()
     }
@@ -154,7 +154,7 @@ impl Run {
 
     fn woken(&mut self, code: u64) -> Result<(), ModelError> {
         if code != ARRIVAL {
-            return self.ask(code as usize, None);
+            return self.next_action(code as usize, None);
         }
         self.to_arrive -= 1;
         self.arrived.push_back(self.world.events.now);
@@ -179,7 +179,7 @@ impl Run {
     }
 
     /// Requests an actor's next action from the workload, and executes it.
-    fn ask(&mut self, actor: usize, answered: Option<u64>) -> Result<(), ModelError> {
+    fn next_action(&mut self, actor: usize, answered: Option<u64>) -> Result<(), ModelError> {
         let now = self.world.events.now;
         let request = self.actors[actor].request.take();
         let answer = request.as_ref().zip(answered).map(|(request, value)| {
@@ -212,7 +212,7 @@ impl Run {
                 return Ok(());
             }
             for actor in woken {
-                self.ask(actor, None)?;
+                self.next_action(actor, None)?;
             }
         }
     }
@@ -304,7 +304,7 @@ impl Run {
         self.times.end(self.world.events.now, span, request.length);
         self.compare(actor, &operation.post)?;
         if self.config.rate_mops.is_none() {
-            self.ask(actor, Some(operation.value))?;
+            self.next_action(actor, Some(operation.value))?;
             return self.wake();
         }
         self.idle.push(actor);

@@ -163,8 +163,8 @@ pub(crate) fn run(config: &Config) -> Result<Report, ModelError> {
         (0..hosts).for_each(|remote| setup.begin(Work::Host { remote }));
     }
     (0..apps).for_each(|app| setup.begin(Work::Own { app }));
-    while let Some(happening) = setup.events.next() {
-        setup.happen(happening)?;
+    while let Some(event) = setup.events.next() {
+        setup.handle_event(event)?;
     }
     Ok(setup.finish()?)
 }
@@ -178,9 +178,9 @@ impl Setup {
         self.events.at(now, SimEvent::Ready { job });
     }
 
-    fn happen(&mut self, happening: SimEvent) -> Result<(), ConnectError> {
+    fn handle_event(&mut self, event: SimEvent) -> Result<(), ConnectError> {
         let now = self.events.now;
-        match happening {
+        match event {
             SimEvent::Arrive { job, bytes, at } => {
                 let constants = &self.config.constants;
                 let hold = ps(constants.interrupt_hold_ns);

@@ -192,9 +192,9 @@ impl World {
 
     /// Executes the next event. Returns the code of a wake-up if it was one.
     pub(crate) fn step(&mut self) -> Result<Option<u64>, ModelError> {
-        let happening = self.events.next().ok_or(ModelError::Stalled)?;
+        let event = self.events.next().ok_or(ModelError::Stalled)?;
         let mut woken = None;
-        match happening {
+        match event {
             SimEvent::Go(traversal) => self.go(traversal)?,
             SimEvent::Pull(host) => {
                 self.nodes[host].pull_planned = false;

@@ -128,7 +128,7 @@ fn structures_are_walked_and_what_is_found_is_right() {
         }
     }
     let short = Config { workload: WorkloadKind::Search, ops: 50, ..Config::default() };
-    assert!(measure(&short).ops >= 50, "what was found is told after the last read");
+    assert!(measure(&short).ops >= 50, "the result is reported after the last read");
     let cached = Config {
         stack: Stack::UbLdst,
         cache: CachePolicy::WriteBack,

@@ -30,7 +30,7 @@ const WORK: [(Stack, Verb); 12] = [
 ];
 
 #[test]
-fn littles_law() {
+fn concurrency_is_throughput_times_latency() {
     for (stack, verb) in WORK {
         for concurrency in [1, 8, 64] {
             let report = measure(&Config { concurrency, ..config(stack, verb) });
@@ -85,7 +85,7 @@ fn bandwidth_is_that_of_the_slowest_link() {
 }
 
 #[test]
-fn nothing_is_lost_or_doubled() {
+fn every_operation_completes_once() {
     for (stack, verb) in WORK {
         for (jetties, concurrency) in [(1, 16), (16, 512)] {
             let report = measure(&Config { jetties, concurrency, ..config(stack, verb) });
@@ -200,7 +200,7 @@ fn an_open_loop_has_a_knee() {
 }
 
 #[test]
-fn the_context_cache_forgets_what_was_used_longest_ago() {
+fn context_cache_evicts_the_least_recently_used() {
     let misses = |stack, n, popularity| {
         let (jetties, connections) = (n, n);
         let base = config(stack, Verb::Read);
@@ -243,7 +243,7 @@ fn order_costs_what_the_engine_makes_wait() {
         (report.mops, report.counted.gated)
     };
     let (free, none) = mops(Ordering::None);
-    assert_eq!(none, 0, "who asks for no order meets no gate");
+    assert_eq!(none, 0, "an operation without order meets no gate");
     let (strict, gated) = mops(Ordering::Roi);
     assert!(gated > 0 && strict < free / 4.0, "{strict} of {free}");
     // With ordering at the target, requests are in flight concurrently, and only executed in order.

@@ -25,5 +25,5 @@ pub use pressure::{
 };
 pub use statistics::{
     Counters, FlowEntry, NicCounters, PathStats, PeerEntry, PeerStats, Process, Stats,
-    StatsExporter, StatsServer, ask, list,
+    StatsExporter, StatsServer, list, query,
 };

@@ -42,7 +42,7 @@ impl PressureWatch {
         proc: &Path,
         queues: Vec<QueueWatch>,
         options: &HostPressure,
-        tell: impl Fn(HostSignals) + Send + 'static,
+        notify: impl Fn(HostSignals) + Send + 'static,
     ) -> Result<PressureWatch, SystemError> {
         let mut gauges = Gauges::new(proc, queues, options)
             .map_err(|error| SystemError::new("watch what the host is short of", error))?;
@@ -58,7 +58,7 @@ impl PressureWatch {
                     continue;
                 }
                 gauges.looked_at += elapsed;
-                tell(gauges.assess(elapsed));
+                notify(gauges.assess(elapsed));
             }
         };
         let thread = Builder::new()

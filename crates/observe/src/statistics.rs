@@ -1,7 +1,7 @@
 //! Statistics of a context, served on request: to `fairway top`, and to Prometheus.
 //!
 //! A [`StatsServer`] listens at a socket with an abstract name; a process of the same user that
-//! connects receives [`Stats`] as a line of JSON ([`list`], [`ask`]). A [`StatsExporter`] answers
+//! connects receives [`Stats`] as a line of JSON ([`list`], [`query`]). A [`StatsExporter`] answers
 //! HTTP. Both serve one client after the other, on a thread each, and call the function that they
 //! were given for each answer.
 
@@ -22,7 +22,7 @@ mod visitors;
 
 pub use counters::{Counters, NicCounters};
 pub use http::StatsExporter;
-pub use server::{Process, StatsServer, ask, list};
+pub use server::{Process, StatsServer, list, query};
 
 /// Statistics of a context at one moment. Counters only grow.
 #[derive(Clone, Debug, Default)]

@@ -73,7 +73,7 @@ pub(crate) struct Requester {
     pub(crate) window: Window,
     /// Window of packets of READ answers that may be in flight.
     pub(crate) read_window: Window,
-    /// Most packets of an answer that one request of a READ asks for.
+    /// Most packets of an answer that one request of a READ covers.
     pub(crate) read_packets: u32,
     /// True if [`Event::Drained`] has to be reported.
     draining: bool,
@@ -251,13 +251,13 @@ impl QueuePair {
         let resent = psn.is_before(requester.high);
         let taken = requester.taken(&send, position);
         let last = position + taken == send.packets;
-        let asks = last
+        let ack_request = last
             || beyond_credit
             || (resent && psn == requester.una)
             || requester.since_request + 1 >= requester.acknowledge_every(shared);
         let (operation, gather) = self.request(&send, position, last);
         let mut bth = self.bth(psn);
-        bth.ack_request = asks && self.transport == Transport::Rc;
+        bth.ack_request = ack_request && self.transport == Transport::Rc;
         bth.solicited = send.solicited && last;
         let mut to = self.peer.address;
         if let Work::Datagram { to: peer, .. } = send.work {
@@ -394,7 +394,7 @@ impl QueuePair {
     }
 
     /// Advances the cursor past the packet that was sent, which took `taken` PSNs.
-    fn sent(&mut self, shared: &mut Shared, now: Instant, taken: u32, asked: bool) {
+    fn sent(&mut self, shared: &mut Shared, now: Instant, taken: u32, ack_requested: bool) {
         let requester = &mut self.requester;
         let Some(index) = requester.cursor else { return };
         let send = &mut shared.sends[index];
@@ -404,7 +404,7 @@ impl QueuePair {
             requester.read_span += taken;
             requester.readings.sent(index, send);
         }
-        requester.since_request = if asked { 0 } else { requester.since_request + 1 };
+        requester.since_request = if ack_requested { 0 } else { requester.since_request + 1 };
         requester.cursor_psn = requester.cursor_psn.plus(taken);
         requester.cursor_index += taken;
         if requester.cursor_index == send.packets {

@@ -179,7 +179,7 @@ impl QueuePair {
             return shared.drop(DropReason::PendingPool);
         }
         if self.must_wait(shared, packet, payload) {
-            // The peer is asked for the packet when what it has to wait for has finished.
+            // The packet is requested from the peer when what it has to wait for has finished.
             self.responder.reported_missing = false;
             return self.handle_gap(shared);
         }

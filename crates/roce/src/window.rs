@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_never_nothing() {
+    fn window_is_never_zero() {
         let mut window = Window::new(64);
         (0..10).for_each(|_| window.shrink());
         assert_eq!(window.packets(), LEAST);

@@ -136,7 +136,7 @@ impl Connected {
 }
 
 #[test]
-fn nothing_is_allocated_after_a_queue_pair_was_made() {
+fn queue_pair_allocates_nothing_after_its_creation() {
     let mut pair = Connected::new();
     WATCHED.set(true);
     let before = ALLOCATIONS.load(Ordering::Relaxed);

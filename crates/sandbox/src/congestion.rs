@@ -48,7 +48,7 @@ impl UserCongestion {
 
     /// Passes an event at `now` to the module. Returns `None` if the module has no hook for it, or
     /// if there is no module any more.
-    fn tell<R>(
+    fn call_hook<R>(
         &mut self,
         now: Instant,
         call: impl FnOnce(&mut Guest) -> Option<Result<R, Fault>>,
@@ -87,7 +87,7 @@ impl CongestionControl for UserCongestion {
     }
 
     fn on_ack(&mut self, sample: &AckSample) {
-        self.tell(sample.now, |guest| {
+        self.call_hook(sample.now, |guest| {
             let hook = guest.hooks.on_ack?;
             guest.area()?.put_ack(sample);
             Some(guest.call(Hook::OnAck, hook, ()))
@@ -98,7 +98,7 @@ impl CongestionControl for UserCongestion {
     }
 
     fn on_loss(&mut self, sample: &LossSample) {
-        self.tell(sample.now, |guest| {
+        self.call_hook(sample.now, |guest| {
             let hook = guest.hooks.on_loss?;
             guest.area()?.put_loss(sample);
             Some(guest.call(Hook::OnLoss, hook, ()))
@@ -109,7 +109,7 @@ impl CongestionControl for UserCongestion {
     }
 
     fn on_spurious(&mut self, now: Instant, packets: u32) {
-        self.tell(now, |guest| {
+        self.call_hook(now, |guest| {
             let hook = guest.hooks.on_spurious?;
             Some(guest.call(Hook::OnSpurious, hook, (now.as_ps(), packets)))
         });
@@ -140,7 +140,7 @@ impl CongestionControl for UserCongestion {
     }
 
     fn permit_retransmit(&mut self, now: Instant, bytes: u32) -> bool {
-        let permitted = self.tell(now, |guest| {
+        let permitted = self.call_hook(now, |guest| {
             let hook = guest.hooks.permit_retransmit?;
             Some(guest.call(Hook::PermitRetransmit, hook, (now.as_ps(), bytes)))
         });
@@ -153,7 +153,7 @@ impl CongestionControl for UserCongestion {
     }
 
     fn on_data(&mut self, now: Instant, bytes: u32, retransmitted: bool) {
-        self.tell(now, |guest| {
+        self.call_hook(now, |guest| {
             let hook = guest.hooks.on_data?;
             Some(guest.call(Hook::OnData, hook, (now.as_ps(), bytes, retransmitted.into())))
         });
@@ -163,7 +163,7 @@ impl CongestionControl for UserCongestion {
     }
 
     fn on_credit(&mut self, now: Instant, bytes: u32) {
-        self.tell(now, |guest| {
+        self.call_hook(now, |guest| {
             let hook = guest.hooks.on_credit?;
             Some(guest.call(Hook::OnCredit, hook, (now.as_ps(), bytes)))
         });

@@ -26,7 +26,7 @@ impl UserPath {
         UserPath { slot, cursor, guest, fallback, mtu_bytes }
     }
 
-    fn ask(guest: &mut Guest, paths: &[PathView], request: &ChunkRequest) -> Result<u32, Fault> {
+    fn choose(guest: &mut Guest, paths: &[PathView], request: &ChunkRequest) -> Result<u32, Fault> {
         let hook = Hook::ChoosePath;
         let missing = || Fault { hook, reason: Reason::Trap("it is gone") };
         guest.area().ok_or_else(missing)?.put_chunk(paths, request);
@@ -57,7 +57,7 @@ impl PathChoice for UserPath {
         }
         let known = &paths[..paths.len().min(PATHS_MAX)];
         if let Some(guest) = &mut self.guest {
-            match Self::ask(guest, known, request) {
+            match Self::choose(guest, known, request) {
                 Ok(path) => return path as usize,
                 Err(fault) => {
                     self.guest = None;

@@ -34,8 +34,8 @@ pub enum Event {
 }
 
 impl Event {
-    /// Passes the event to a policy. Returns the decision if the event asks about a retransmission.
-    pub fn tell(&self, policy: &mut dyn CongestionControl) -> Option<bool> {
+    /// Passes the event to a policy. Returns the decision if the event concerns a retransmission.
+    pub fn deliver(&self, policy: &mut dyn CongestionControl) -> Option<bool> {
         match *self {
             Event::Ack(ref sample) => policy.on_ack(sample),
             Event::Loss(ref sample) => policy.on_loss(sample),

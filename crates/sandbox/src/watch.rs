@@ -15,29 +15,29 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Checks every `period`, and passes new events to `tell`. `None` if there are no modules.
+    /// Checks every `period`, and passes new events to `notify`. `None` if there are no modules.
     ///
     /// # Errors
     /// If the system cannot start a thread.
     pub fn start(
         policies: &Policies,
         period: Duration,
-        tell: impl Fn(&News) + Send + 'static,
+        notify: impl Fn(&News) + Send + 'static,
     ) -> std::io::Result<Option<Watcher>> {
         if !policies.has_modules() {
             return Ok(None);
         }
         let policies = policies.clone();
         let (stop, stopped) = channel();
-        let mut told = vec![0; policies.reports().len()];
+        let mut reported = vec![0; policies.reports().len()];
         let look = move || {
             loop {
                 let is_last = stopped.recv_timeout(period) != Err(RecvTimeoutError::Timeout);
-                policies.reload().iter().for_each(&tell);
-                for (told, report) in told.iter_mut().zip(policies.reports()) {
-                    if report.faults > *told {
-                        *told = report.faults;
-                        tell(&News::Faulted(report));
+                policies.reload().iter().for_each(&notify);
+                for (reported, report) in reported.iter_mut().zip(policies.reports()) {
+                    if report.faults > *reported {
+                        *reported = report.faults;
+                        notify(&News::Faulted(report));
                     }
                 }
                 if is_last {

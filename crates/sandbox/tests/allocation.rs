@@ -48,7 +48,7 @@ fn events_allocate_nothing() {
         let mut run = |events: usize| {
             for _ in 0..events {
                 if let Some(event) = sequence.next() {
-                    event.tell(&mut *set.congestion);
+                    event.deliver(&mut *set.congestion);
                 }
                 let request = sequence.chunk(&mut paths);
                 set.path.choose(&paths, &request);
@@ -69,9 +69,9 @@ fn the_fault_that_ends_a_module_allocates_no_more_than_the_interpreters_error() 
     let policies = policies(&format!("cc={file}"));
     let (mut first, mut second) = (policies.build(4096), policies.build(4096));
     let event = Event::Ack(Sequence::new(1).ack());
-    event.tell(&mut *first.congestion);
+    event.deliver(&mut *first.congestion);
     let count = allocations(|| {
-        event.tell(&mut *second.congestion);
+        event.deliver(&mut *second.congestion);
     });
     assert!(count <= 2, "{count}");
     assert_eq!(policies.reports()[0].faults, 2);

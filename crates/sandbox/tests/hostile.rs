@@ -215,7 +215,7 @@ fn a_path_that_there_is_not_ends_its_use() {
 }
 
 #[test]
-fn a_fault_of_one_channel_is_none_of_another() {
+fn fault_of_one_channel_does_not_affect_another() {
     // The module traps when its window has grown to 103,000.
     let body = format!(
         "{ON_ACK} (if (i64.eq (i64.load (i32.const 1024)) (i64.const 103000)) (then unreachable))"
@@ -303,7 +303,7 @@ fn fuzzed_bytes_never_panic_the_loader_nor_the_events() {
             let mut set = policies.build(4096);
             let mut paths = [PathView::default(); 16];
             for event in sequence.clone().take(20) {
-                event.tell(&mut *set.congestion);
+                event.deliver(&mut *set.congestion);
                 assert!(set.congestion.window_bytes() >= 8192);
                 let request = sequence.chunk(&mut paths);
                 assert!(set.path.choose(&paths, &request) < paths.len());

@@ -49,7 +49,7 @@ fn policy_that_does_not_start_leaves_the_old_one_running() {
     let error = policies.swap(Role::Congestion, &bytes("rust/swift.wasm"));
     assert_eq!(error, Ok(()), "swift has ai, too");
     let error = policies.swap(Role::Congestion, &module(TEMPLATE));
-    assert_eq!(error, Ok(()), "whoever does not look takes any");
+    assert_eq!(error, Ok(()), "a program that does not check accepts any");
     assert!(matches!(
         policies.swap(Role::Path, &module(TEMPLATE)),
         Err(SwapError::NoModule(Role::Path))
@@ -93,25 +93,25 @@ fn watcher_reports_events() {
     let folder = Folder::new();
     let file = folder.put("policy.wasm", &module(TEMPLATE));
     let policies = policies(&format!("cc={file}"));
-    let (tell, told) = std::sync::mpsc::channel();
+    let (report, reports) = std::sync::mpsc::channel();
     let period = std::time::Duration::from_millis(1);
     let watcher = fairway_sandbox::Watcher::start(&policies, period, move |news| {
-        tell.send(news.clone()).expect("somebody listens");
+        report.send(news.clone()).expect("the test listens");
     });
     let watcher = watcher.expect("a thread").expect("there is a module to watch");
     folder.put("policy.wasm", &bytes("c/aimd.wasm"));
-    assert!(matches!(told.recv(), Ok(News::Replaced(_))));
+    assert!(matches!(reports.recv(), Ok(News::Replaced(_))));
     folder.put(
         "policy.wasm",
         &with("(i64.add", "(i64.div_u (i64.const 0) (i64.const 0)) drop (i64.add"),
     );
-    assert!(matches!(told.recv(), Ok(News::Replaced(_))));
+    assert!(matches!(reports.recv(), Ok(News::Replaced(_))));
     let mut set = policies.build(4096);
     set.congestion.on_ack(&Sequence::new(1).ack());
-    let Ok(News::Faulted(report)) = told.recv() else { panic!("the fault is told") };
+    let Ok(News::Faulted(report)) = reports.recv() else { panic!("the fault is reported") };
     assert!(report.to_string().contains("on_ack trapped: division by zero"), "{report}");
     drop(watcher);
-    assert!(told.recv().is_err(), "the thread has ended");
+    assert!(reports.recv().is_err(), "the thread has ended");
     let built_in: Policies = "swift".parse().expect("built in");
     let none = fairway_sandbox::Watcher::start(&built_in, period, |_| ());
     assert!(matches!(none, Ok(None)), "there is nothing to watch");

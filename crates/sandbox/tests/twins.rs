@@ -35,7 +35,7 @@ fn swift_as_a_module_is_the_built_in_swift() {
 }
 
 #[test]
-fn the_same_law_in_c_and_in_rust_decides_the_same() {
+fn same_policy_in_c_and_rust_decides_the_same() {
     let (c, rust) = (example("c/aimd.wasm"), example("rust/aimd.wasm"));
     same(&format!("cc={c}"), &format!("cc={rust}"));
     let parameters = "target=150us:ai=100K:beta=300:min=10K:max=2M:initial=64K";

@@ -271,7 +271,7 @@ pub enum SimulationError {
     /// A stream that READs has a share or a hint, but the responses of a READ do not name their
     /// stream.
     #[error(
-        "stream {0} reads: a READ does not tell whose its answers are, so leave weight, tenant, \
+        "stream {0} reads: the answers of a READ do not name their stream, so leave weight, tenant, \
          tenant-weight and hint out, or let it write"
     )]
     StreamReads(usize),

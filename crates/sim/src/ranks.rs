@@ -249,7 +249,7 @@ impl Ranks {
             }
             self.due.pop();
             match act {
-                Act::Go(rank) => self.go_on(nic, now, rank),
+                Act::Go(rank) => self.advance(nic, now, rank),
                 Act::Command(link, order, turn) => self.command(nic, now, (link, order, turn)),
                 Act::Came(link) => {
                     self.links[link as usize].came += 1;
@@ -271,7 +271,7 @@ impl Ranks {
     // ---- what ranks do ----
 
     /// Executes a rank's operations one after the other until it has to wait.
-    fn go_on(&mut self, nic: &mut UbDevice, now: u64, rank: u32) {
+    fn advance(&mut self, nic: &mut UbDevice, now: u64, rank: u32) {
         let number = self.first + rank;
         loop {
             let here = &mut self.ranks[rank as usize];
@@ -320,7 +320,7 @@ impl Ranks {
     fn wake(&mut self, nic: &mut UbDevice, now: u64, link: u32) {
         let rank = self.rank_of(link);
         if self.ranks[rank as usize].waits == Waits::Message(link) {
-            self.go_on(nic, now, rank);
+            self.advance(nic, now, rank);
         }
     }
 
@@ -458,7 +458,7 @@ impl Ranks {
             _ => false,
         };
         if goes {
-            self.go_on(nic, now, rank);
+            self.advance(nic, now, rank);
         }
     }
 

@@ -410,8 +410,8 @@ fn check_streams(scenario: &Scenario) -> Result<(), SimulationError> {
     for (index, stream) in scenario.streams.iter().enumerate() {
         let (from, to, hosts) = (stream.source, stream.destination, scenario.network.hosts);
         let is_short = stream.bytes == 0 || stream.depth == 0 || stream.megabits == Some(0);
-        let asks = stream.share != Share::default() || stream.hint.is_some();
-        if stream.verb == Verb::Read && asks {
+        let is_configured = stream.share != Share::default() || stream.hint.is_some();
+        if stream.verb == Verb::Read && is_configured {
             return Err(SimulationError::StreamReads(index));
         }
         if from >= hosts || to >= hosts || from == to || is_short || stream.share.weight == 0 {

@@ -41,9 +41,9 @@ impl Buffers {
         let link = meta.arrived as usize;
         self.came[link] += meta.bytes;
         let Some(pfc) = spec.pfc else { return false };
-        let tell = self.came[link] > pfc.pause_bytes && !self.pausing[link];
-        self.pausing[link] |= tell;
-        tell
+        let changes = self.came[link] > pfc.pause_bytes && !self.pausing[link];
+        self.pausing[link] |= changes;
+        changes
     }
 
     /// Removes a packet from the counts. Returns true if the paused sender of its link may now
@@ -53,8 +53,8 @@ impl Buffers {
         let link = meta.arrived as usize;
         self.came[link] -= meta.bytes;
         let Some(pfc) = spec.pfc else { return false };
-        let tell = self.came[link] < pfc.resume_bytes && self.pausing[link];
-        self.pausing[link] &= !tell;
-        tell
+        let changes = self.came[link] < pfc.resume_bytes && self.pausing[link];
+        self.pausing[link] &= !changes;
+        changes
     }
 }

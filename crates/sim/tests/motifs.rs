@@ -40,7 +40,7 @@ fn every_message_comes_by_every_protocol() {
             // 28 pairs share faces, 32 edges and 12 corners.
             assert_eq!(all.messages, 2 * (28 + 32 + 12));
             for report in [&sweep, &halo, &all] {
-                assert_eq!(report.not_ready, 0, "{protocol}: nobody waits for a buffer");
+                assert_eq!(report.not_ready, 0, "{protocol}: no message waits for a buffer");
             }
         }
     }
@@ -81,7 +81,7 @@ fn mailboxes_are_faster_and_adaptive_networks_carry_them() {
 }
 
 #[test]
-fn parts_change_nothing() {
+fn partitions_do_not_change_the_result() {
     for protocol in PROTOCOLS {
         let lines = format!(
             "workload halo3d|grid 4x4x2|ranks-per-node 2|topology dragonfly|dragonfly 4:1:5\

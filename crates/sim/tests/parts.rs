@@ -70,7 +70,7 @@ fn switch_of_host_1(lines: &str) -> u32 {
 }
 
 #[test]
-fn parts_change_nothing_on_any_network() {
+fn partitions_do_not_change_the_result_on_any_network() {
     for (network, routings) in NETWORKS {
         for routing in *routings {
             let lines = format!("{network}|routing {routing}");
@@ -83,7 +83,7 @@ fn parts_change_nothing_on_any_network() {
 }
 
 #[test]
-fn parts_change_nothing_whatever_is_set() {
+fn partitions_do_not_change_the_result_with_any_setting() {
     let networks = [
         "topology fat-tree|nodes 16",
         "topology leaf-spine|nodes 16|hosts-per-leaf 4|routing adaptive",

@@ -126,7 +126,7 @@ fn ranks_compute_and_then_send() {
     // Rank 1 is done when it has the message, rank 0 when the message is acknowledged.
     let (from, end) = times[2];
     assert!(from.abs_diff(102 * US) < US / 2 && end == to + 50 * US, "{from} {end}");
-    assert_eq!(times[3], (100 * US, 105 * US), "rank 9 waits for nobody");
+    assert_eq!(times[3], (100 * US, 105 * US), "rank 9 waits for no other rank");
 }
 
 /// An operation that waits for nothing runs beside the others; one that waits for two runs after

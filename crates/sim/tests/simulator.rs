@@ -197,8 +197,8 @@ fn triggers_keep_their_order() {
     let report = run(scenario(tree(16), traffic::parse_matrix(matrix).expect("a matrix").1));
     assert_eq!(report.flows[1].started_ps, report.flows[0].delivered_ps);
     // Flow 1 does not end at host 9, which is therefore notified at the end of that microsecond.
-    let heard = report.flows[1].completed_ps.expect("complete").div_ceil(US) * US;
-    assert_eq!(report.flows[2].started_ps, Some(heard));
+    let placed_ps = report.flows[1].completed_ps.expect("complete").div_ceil(US) * US;
+    assert_eq!(report.flows[2].started_ps, Some(placed_ps));
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn a_seed_gives_the_same_run_every_time() {
 
 /// The number of partitions, which may run on as many cores, changes nothing.
 #[test]
-fn parts_change_nothing() {
+fn partitions_do_not_change_the_result() {
     for routing in [Routing::Ecmp, Routing::Adaptive, Routing::Spray] {
         let build = || {
             let flows = traffic::incast_and_permutation(54, 20, 300_000, 1, 3);

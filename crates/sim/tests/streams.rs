@@ -150,9 +150,12 @@ fn a_processor_that_takes_its_time_sees_events_come_together() {
     assert!(granularity(1, 64) > 20_000.0, "{}", granularity(1, 64));
     // Only when rates have settled does the scheduler request more bytes per event.
     let slots = control(8, "control 4:2us|end 5ms|measure 3ms");
-    let asked = control(8, "control 4:2us|end 5ms|measure 3ms|coalescing until-threshold");
-    assert!(asked.bytes / asked.transmits > 2 * (slots.bytes / slots.transmits), "{asked:?}");
-    assert!(2 * asked.busy_ps < slots.busy_ps, "{asked:?} {slots:?}");
+    let coalesced = control(8, "control 4:2us|end 5ms|measure 3ms|coalescing until-threshold");
+    assert!(
+        coalesced.bytes / coalesced.transmits > 2 * (slots.bytes / slots.transmits),
+        "{coalesced:?}"
+    );
+    assert!(2 * coalesced.busy_ps < slots.busy_ps, "{coalesced:?} {slots:?}");
     assert_eq!(control(8, "").busy_ps, 0, "in line with the data path it takes no time");
 }
 
@@ -176,7 +179,7 @@ fn a_longer_link_is_seen_by_the_paths_that_have_it() {
 }
 
 #[test]
-fn parts_change_nothing() {
+fn partitions_do_not_change_the_result() {
     let lines = "nodes 16|hosts-per-leaf 4|paths 8|stream 0-9 size=4K..1M count=20 depth=2\
                  |stream 5-9 size=64K rate=30G|stream 9-5 size=32K count=5 verb=read|stream 9-0 size=16K|stream 12-3 paths=1 size=1M\
                  |policy cc=swift:target=20us,sched=water-filling:line=100Gbps|control 4:1us";
@@ -210,11 +213,11 @@ fn impossible_settings_are_refused() {
     assert!(refused.err().expect("no such host").to_string().contains("hosts 0 to 3"));
     let mut settings = Settings::default();
     settings.read("workload streams\ntopology leaf-spine\nnodes 4").expect("fine by itself");
-    for asks in ["weight=2", "hint=2"] {
+    for option in ["weight=2", "hint=2"] {
         let mut settings = settings.clone();
-        settings.read(&format!("stream 0-1 verb=read {asks}")).expect("fine by itself");
+        settings.read(&format!("stream 0-1 verb=read {option}")).expect("fine by itself");
         let refused = Simulation::new(settings.build(1).expect("a scenario"), 1);
-        assert!(refused.err().expect("answers tell neither").to_string().contains("leave weight"));
+        assert!(refused.err().expect("answers carry neither").to_string().contains("leave weight"));
     }
     let delay = "delay 0-4@1us:1ns";
     let mut settings = Settings::default();

@@ -48,7 +48,7 @@ fn run(line: &str) -> Report {
 }
 
 #[test]
-fn the_table_is_what_it_was() {
+fn results_match_the_golden_table() {
     let mut table = String::from(
         "completion_us  p50_us  drops  trims  marks  resent  timeouts  packets  digest            run\n",
     );

@@ -209,7 +209,7 @@ fn flows_begin_when_they_are_to() {
 
 /// With pauses, failures and detours, the results are the same on any number of cores.
 #[test]
-fn parts_change_nothing() {
+fn partitions_do_not_change_the_result() {
     let build = |network: &Network, routing, pfc| {
         let flows = traffic::incast_and_permutation(network.hosts, 9, 150_000, 1, 3);
         let mut scenario = scenario(network.clone(), flows);

@@ -173,11 +173,11 @@ pub(crate) fn check_packets(world: &World) -> Result<(), Finding> {
         let resent = sum.data_resent;
         return Err(format!("{resent} packets were resent, for a reason {most}: {sum:?}").into());
     }
-    let heard = sum.data_sent + sum.data_resent + copies + sum.probes_sent;
+    let received = sum.data_sent + sum.data_resent + copies + sum.probes_sent;
     // A crashed node has lost its counters.
     let whole = faults[Fault::Crash as usize] == 0;
-    if whole && sum.acks_sent > 2 * heard + 200 {
-        return Err(format!("too many acknowledgements for {heard} packets: {sum:?}").into());
+    if whole && sum.acks_sent > 2 * received + 200 {
+        return Err(format!("too many acknowledgements for {received} packets: {sum:?}").into());
     }
     Ok(())
 }

@@ -57,7 +57,7 @@ impl Model {
         accepted: u64,
     ) -> Result<(), Finding> {
         let Some(&id) = self.bypass.by_ink.get(&ink) else {
-            return Err(format!("a store of what nobody posted: {effect:?}").into());
+            return Err(format!("a store that was not posted: {effect:?}").into());
         };
         let operation = self.operations[id];
         if (operation.remote, operation.length) != (Some(effect.place), effect.length) {

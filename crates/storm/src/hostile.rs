@@ -60,8 +60,8 @@ fn stranger(world: &mut World, node: usize, random: &mut Random) {
 
 /// Returns the route of the last data packet received on some channel of `node`.
 fn right_route(world: &World, node: usize, random: &mut Random) -> Option<Route> {
-    let heard = world.nodes[node].channels.iter().flatten().filter_map(|note| note.last_data);
-    let routes: Vec<Route> = heard.map(|received| received.route).collect();
+    let received = world.nodes[node].channels.iter().flatten().filter_map(|note| note.last_data);
+    let routes: Vec<Route> = received.map(|received| received.route).collect();
     if routes.is_empty() { None } else { Some(random.pick(&routes)) }
 }
 

@@ -230,7 +230,7 @@ impl Mail {
             }
         }
         world.look(node);
-        world.nudge(node);
+        world.schedule_poll(node);
         Ok(())
     }
 

@@ -160,10 +160,10 @@ impl Mail {
         at: usize,
         done: &EpochDone,
     ) -> Result<(), Finding> {
-        let told = self.states[node].boxes[at].epochs[done.epoch as usize].done;
-        match told {
-            Some(told) if told != *done => {
-                Err(format!("rewound to {done:?}, and told {told:?}").into())
+        let reported = self.states[node].boxes[at].epochs[done.epoch as usize].done;
+        match reported {
+            Some(reported) if reported != *done => {
+                Err(format!("rewound to {done:?}, but {reported:?} was reported").into())
             }
             _ => Ok(()),
         }

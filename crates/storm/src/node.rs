@@ -110,7 +110,7 @@ pub(crate) struct ChannelNote {
     /// Incarnation of the peer that the channel leads to.
     pub(crate) peer_incarnation: u32,
     /// Time at which a packet of the channel was last accepted.
-    pub(crate) heard: Instant,
+    pub(crate) last_received_at: Instant,
     pub(crate) last_data: Option<Received>,
     /// Sequence numbers whose packet, or a void in its place, was accepted.
     pub(crate) taken: BTreeSet<u32>,

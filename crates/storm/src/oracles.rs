@@ -183,9 +183,14 @@ impl Model {
         };
         let notes = world.nodes[node].channels.iter().flatten();
         let of_group = notes.filter(|other| other.leader == note.id);
-        let silence = of_group.map(|note| world.now.since(note.heard)).max().unwrap_or_default();
+        let silence =
+            of_group.map(|note| world.now.since(note.last_received_at)).max().unwrap_or_default();
         if status == Status::PeerDead && silence < profile.peer_dead {
-            return Err(format!("{event:?}, though it was heard {} us ago", silence.as_us()).into());
+            return Err(format!(
+                "{event:?}, though a packet of it arrived {} us ago",
+                silence.as_us()
+            )
+            .into());
         }
         let peer = (note.peer, note.peer_incarnation);
         if status == Status::PeerClosed && !self.has_ended_at_all(peer, note.peer_leader) {
@@ -424,7 +429,7 @@ impl Model {
         let most = profile.peer_dead.saturating_add(profile.keep_alive);
         let notes = world.nodes[node].channels.iter().flatten();
         for note in notes.filter(|note| note.leader == channel) {
-            let silence = world.now.since(note.heard.max(awake_since));
+            let silence = world.now.since(note.last_received_at.max(awake_since));
             if !self.ended.contains_key(&(life, channel)) && silence > most {
                 return Err(format!(
                     "node {node} has not given up {channel:?} after {} us of silence",

@@ -80,7 +80,7 @@ pub(crate) struct Extras {
     pub(crate) answers: Option<u32>,
     /// If true, loads and stores are given up at once and the network is slow, so that requests
     /// arrive after they were given up.
-    pub(crate) hasty: bool,
+    pub(crate) gives_up_at_once: bool,
     /// Ticks of an application at which it changes the state of a Jetty.
     pub(crate) states: u32,
     /// Jetties that are suspended, or fail, when one of their operations fails.
@@ -112,12 +112,12 @@ impl Extras {
         let bypasses = sometimes(random, 300, &[100, 300, 900]);
         let few = random.range(1, 4) as u32;
         let answers = random.chance(100).then_some(few);
-        let hasty = random.chance(300) && bypasses > 0;
+        let gives_up_at_once = random.chance(300) && bypasses > 0;
         let groups = if random.chance(200) { random.range(1, 2) as u32 } else { 0 };
         Extras {
             bypasses,
             answers,
-            hasty,
+            gives_up_at_once,
             states: sometimes(random, 250, &[20, 100, 300]),
             exceptions: sometimes(random, 150, &[300, 1000]),
             groups,
@@ -150,7 +150,7 @@ impl Extras {
         for limits in limits {
             limits.bypass_answers = self.answers.unwrap_or(limits.bypass_answers);
         }
-        if self.hasty {
+        if self.gives_up_at_once {
             profiles.iter_mut().for_each(|profile| profile.bypass_retries = 0);
             network_faults.delay = network_faults.delay.max(200);
             network_faults.delay_by = network_faults.delay_by.max(Duration::from_us(1_000));

@@ -406,7 +406,7 @@ impl Storm {
             let leaving = &mut self.workload.applications[node].leaving;
             let Some(at) = leaving.iter().position(|known| known.id == segment) else {
                 return Err(
-                    format!("node {node}: {segment:?} was released without being asked").into()
+                    format!("node {node}: {segment:?} was released without a request").into()
                 );
             };
             let segment = leaving.remove(at);

@@ -238,7 +238,7 @@ impl Workload {
                 nic.open_channel(now, own, config).expect("parameters in range");
                 let peer_leader = ends[1 - side].unwrap_or(theirs);
                 world.connect(node, own, ends[side].unwrap_or(own), (peer, peer_leader));
-                world.nudge(node);
+                world.schedule_poll(node);
             }
             ends = [ends[0].or(Some(at_a)), ends[1].or(Some(at_b))];
         }
@@ -290,7 +290,7 @@ impl Workload {
             self.take_away(world, plan, node);
         }
         world.look(node);
-        world.nudge(node);
+        world.schedule_poll(node);
         Ok(())
     }
 

@@ -242,7 +242,7 @@ impl World {
             peer_leader,
             peer,
             peer_incarnation: self.nodes[peer].incarnation,
-            heard: self.now,
+            last_received_at: self.now,
             last_data: None,
             taken: BTreeSet::new(),
             datagrams: BTreeSet::new(),
@@ -275,7 +275,7 @@ impl World {
     }
 
     /// Schedules the handling of a NIC after a command of its application.
-    pub(crate) fn nudge(&mut self, node: usize) {
+    pub(crate) fn schedule_poll(&mut self, node: usize) {
         let delay = self.random.below(self.config.turn_delay.as_ps() + 1);
         self.schedule_turn(node, self.now + Duration::from_ps(delay));
     }
@@ -328,7 +328,7 @@ impl World {
             return Ok(());
         }
         self.take_in(node, delivery)?;
-        self.nudge(node);
+        self.schedule_poll(node);
         Ok(())
     }
 
@@ -337,7 +337,7 @@ impl World {
         let prefix = &bytes[..bytes.len().min(MAX_HEADER)];
         let decoded = wire::decode(prefix, bytes.len());
         let Ok(Decoded::Packet { route, packet, header_len }) = decoded else {
-            self.trace.line(self.now, node, || format!("hears noise: {decoded:?}"));
+            self.trace.line(self.now, node, || format!("receives noise: {decoded:?}"));
             return Ok(());
         };
         if delivery.damaged {
@@ -389,7 +389,11 @@ impl World {
                 None => self.missed_by(node, received),
                 Some(name) => match self.stores.get(&name) {
                     Some(&ink) => Some(Missed::Store(ink)),
-                    None => return Err(format!("node {node} does a store nobody sent").into()),
+                    None => {
+                        return Err(
+                            format!("node {node} executes a store that was not sent").into()
+                        );
+                    }
                 },
             };
         }
@@ -400,7 +404,7 @@ impl World {
     fn channel_of(&self, node: usize, route: &Route) -> ChannelId {
         let index = (route.destination_tpn.value() & 0xFFFF) as usize;
         // Only packets of open channels may be placed.
-        self.nodes[node].channels[index].as_ref().expect("a channel the world was told of").id
+        self.nodes[node].channels[index].as_ref().expect("a channel that the world knows").id
     }
 
     fn resume(&mut self, node: usize) -> Result<(), Finding> {
@@ -412,7 +416,7 @@ impl World {
         while let Some(delivery) = self.nodes[node].inbox.pop_front() {
             self.take_in(node, delivery)?;
         }
-        self.nudge(node);
+        self.schedule_poll(node);
         Ok(())
     }
 
@@ -434,7 +438,7 @@ impl World {
             (self.spins, self.spun_at) = (0, now);
         }
         if self.spins > SPINS_MAX {
-            return Err(format!("node {node} asks to be woken at a time that has passed").into());
+            return Err(format!("node {node} requests a wake-up at a time that has passed").into());
         }
         let due = self.nodes[node].driver.as_ref().and_then(Driver::poll_timeout);
         if let Some(due) = due {
@@ -476,9 +480,10 @@ impl World {
             .as_ref()
             .filter(|note| note.id == transmit.channel);
         let Some((peer, life)) = note.map(|note| (note.peer, note.peer_incarnation)) else {
-            return Err(
-                format!("node {node} sends on a channel nobody opened: {transmit:?}").into()
-            );
+            return Err(format!(
+                "node {node} sends on a channel that was not opened: {transmit:?}"
+            )
+            .into());
         };
         self.note_store(node, (peer, life), transmit)?;
         self.trace.stir_bytes(&bytes[..header]);

@@ -30,7 +30,7 @@ fn go(space: &Space, limits: &str, stride: u64) {
 }
 
 #[test]
-fn one_operation() {
+fn every_single_operation_obeys_the_order_rules() {
     go(&space("one operation", &everything(), 1), "1,1,1,1,0,1,2000", 1);
 }
 

@@ -297,14 +297,14 @@ fn d30_unreliable_packets_pass_no_order_gate() {
 fn d30_an_unreliable_request_cannot_ask_for_order() {
     let mut pair = Pair::new(&Settings::default());
     let uno = OrderRequest { mode: ServiceMode::Uno, ..OrderRequest::default() };
-    let asking = [
+    let requests = [
         OrderRequest { tag: Tag::Ro, ..uno },
         OrderRequest { tag: Tag::So, ..uno },
         OrderRequest { fence: true, ..uno },
         OrderRequest { complete_in_order: true, ..uno },
         OrderRequest { receive_in_order: true, ..uno },
     ];
-    for order in asking {
+    for order in requests {
         let request = write(&pair, 1, order);
         let posted = pair.drivers[0].device_mut().post(pair.now, pair.jetties[0], &request);
         assert_eq!(posted, Err(PostError::Unreliable), "{order:?}");

@@ -25,7 +25,7 @@ pub struct Counters {
     /// Number of credits granted to senders.
     pub credits_sent: u64,
     /// Credits of peers that exceeded what had been requested. The excess had no effect.
-    pub credits_unasked: u64,
+    pub credits_unrequested: u64,
     /// Requests for credit received.
     pub credit_requests_received: u64,
     /// Probes of paths that were taken out of use, and keep-alives, sent.

@@ -25,12 +25,12 @@ impl Cause {
         let psn = match packet {
             Packet::Void(void) => void.psn,
             Packet::Data(data) => {
-                let is_question = matches!(
+                let is_fetch = matches!(
                     data.operation,
                     Operation::Read { .. } | Operation::Atomic { .. } | Operation::Get(_)
                 );
                 let is_answered = matches!(data.order.mode, ServiceMode::Roi | ServiceMode::Rot);
-                (any || !is_question && !is_answered).then_some(data.psn)?
+                (any || !is_fetch && !is_answered).then_some(data.psn)?
             }
             _ => return None,
         };

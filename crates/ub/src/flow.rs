@@ -97,7 +97,7 @@ pub(crate) struct Flows {
     /// By Jetty, and for answers: the share given to a new flow.
     shares: Vec<Share>,
     /// By Jetty: the application's hint for the scheduler.
-    wishes: Vec<u64>,
+    jetty_hints: Vec<u64>,
     /// By Jetty: the flow of the last message.
     hints: Vec<Option<FlowIndex>>,
     /// By flow: number of times it has begun or ended, as in `Kind::Life`; odd while the flow
@@ -132,7 +132,7 @@ impl Flows {
             events: None,
             trace: None,
             shares: alloc::vec![Share::default(); limits.jetties as usize],
-            wishes: alloc::vec![0; limits.jetties as usize],
+            jetty_hints: alloc::vec![0; limits.jetties as usize],
             hints: alloc::vec![None; limits.jetties as usize],
             lives: alloc::vec![0; limits.flows as usize],
             now: Instant::ZERO,
@@ -227,18 +227,18 @@ impl Flows {
         let life = *life;
         self.rates.set(FlowId(index.number()), RateRegisters::UNLIMITED);
         self.rates.set_quantum(FlowId(index.number()), None);
-        self.tell(index, Kind::Share, share_value(share));
-        self.tell(index, Kind::Life, u64::from(life));
+        self.notify(index, Kind::Share, share_value(share));
+        self.notify(index, Kind::Life, u64::from(life));
         self.wakes.wake_by(index.number(), self.now + self.idle);
         self.trace_begin(index);
         let flow = &self.records[index];
-        let wish = self.wishes.get(flow.jetty.value() as usize).copied().unwrap_or(0);
-        if wish != 0 && !flow.answers {
-            self.send_hint(index, wish);
+        let hint = self.jetty_hints.get(flow.jetty.value() as usize).copied().unwrap_or(0);
+        if hint != 0 && !flow.answers {
+            self.send_hint(index, hint);
         }
     }
 
-    pub(crate) fn tell(&self, index: FlowIndex, kind: Kind, value: u64) {
+    pub(crate) fn notify(&self, index: FlowIndex, kind: Kind, value: u64) {
         if let Some(events) = &self.events {
             events.slot(FlowId(index.number()), kind).keep_latest(value);
             events.mark(FlowId(index.number()), kind);
@@ -350,7 +350,7 @@ impl Flows {
         let life = &mut self.lives[index.number() as usize];
         *life = life.wrapping_add(1);
         let life = *life;
-        self.tell(index, Kind::Life, u64::from(life));
+        self.notify(index, Kind::Life, u64::from(life));
         self.trace_end(index);
         self.wakes.remove(index.number());
         if let Some(hint) = self.hints.get_mut(flow.jetty.value() as usize)
@@ -377,7 +377,7 @@ impl Flows {
             let flow = &mut self.records[index];
             if flow.jetty == jetty && !flow.answers {
                 flow.share = share;
-                self.tell(index, Kind::Share, share_value(share));
+                self.notify(index, Kind::Share, share_value(share));
                 self.trace_flow(index, |flow| TraceEntry::Share { flow, share });
             }
         }
@@ -385,7 +385,7 @@ impl Flows {
 
     /// Passes the application's hint to the scheduler, for present and future flows of a Jetty.
     pub(crate) fn set_hint(&mut self, jetty: JettyId, hint: u64) {
-        if let Some(mine) = self.wishes.get_mut(jetty.value() as usize) {
+        if let Some(mine) = self.jetty_hints.get_mut(jetty.value() as usize) {
             *mine = hint;
         }
         for index in self.records.all() {
@@ -397,7 +397,7 @@ impl Flows {
     }
 
     fn send_hint(&mut self, index: FlowIndex, hint: u64) {
-        self.tell(index, Kind::Hint, hint);
+        self.notify(index, Kind::Hint, hint);
         self.trace_flow(index, |flow| TraceEntry::Hint { flow, value: hint });
     }
 

@@ -69,7 +69,7 @@ const _: () = assert!(size_of::<Message>() <= 232);
 
 /// The fields of a peer's operation that an answer repeats.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct RequestFields {
     /// The Jetty of the peer.
     pub(crate) jetty: JettyId,
     pub(crate) transaction: u16,
@@ -106,7 +106,7 @@ pub(crate) enum MessagePlace {
     /// A load or store that waits because too many are under way.
     AwaitingBypass,
     /// A load or store that awaits its answer.
-    Asked,
+    AwaitingAnswer,
     /// A load whose answer is being placed.
     Placing,
     /// A store that is not repeated any more, and waits until no older one is.
@@ -115,18 +115,18 @@ pub(crate) enum MessagePlace {
 
 impl Message {
     /// The answer to an operation of the peer. Its content is set later.
-    pub(crate) fn answer(channel: ChannelIndex, asked: &Asked) -> Message {
+    pub(crate) fn answer(channel: ChannelIndex, request: &RequestFields) -> Message {
         Message {
-            transaction: asked.transaction,
-            slots: TakenSlots::of_answer(asked.slot),
-            order: OrderState::of_answer(asked.sequence),
-            ..Message::new(Body::Answer(OwnAnswer::PENDING), channel, asked.jetty)
+            transaction: request.transaction,
+            slots: TakenSlots::of_answer(request.slot),
+            order: OrderState::of_answer(request.sequence),
+            ..Message::new(Body::Answer(OwnAnswer::PENDING), channel, request.jetty)
         }
     }
 
     /// The fields of a peer's operation that this answer repeats.
-    pub(crate) fn asked(&self) -> Asked {
-        Asked {
+    pub(crate) fn request_fields(&self) -> RequestFields {
+        RequestFields {
             jetty: self.jetty,
             transaction: self.transaction,
             slot: self.slots.number(),
@@ -213,13 +213,13 @@ impl Message {
         matches!(self.body, Body::Answer(OwnAnswer { reply, .. }) if reply == refused)
     }
 
-    /// True if the message requests an answer in every mode.
-    pub(crate) fn is_question(&self) -> bool {
-        self.body.is_question() && self.notice.is_none()
+    /// True if the message returns data of the target, and so gets an answer in every mode.
+    pub(crate) fn is_fetch(&self) -> bool {
+        self.body.is_fetch() && self.notice.is_none()
     }
 
     /// True if the message requests bytes of the peer.
-    pub(crate) fn asks_for_bytes(&self) -> bool {
+    pub(crate) fn requests_bytes(&self) -> bool {
         matches!(self.body, Body::Read { .. } | Body::Get { .. }) && self.notice.is_none()
     }
 
@@ -323,7 +323,7 @@ impl Message {
     /// Counts bytes of the answer to a READ or GET as placed. True if all of them are in place.
     pub(crate) fn note_placed(&mut self, bytes: u32) -> bool {
         let (Body::Read { placed, .. } | Body::Get { placed, .. }) = &mut self.body else {
-            unreachable!("{:?} asks for no bytes", self.body);
+            unreachable!("{:?} requests no bytes", self.body);
         };
         *placed += bytes;
         *placed == self.local.length
@@ -390,7 +390,7 @@ impl Message {
 
     /// True if an answer ends the message, and not the transport's acknowledgement.
     pub(crate) fn awaits_answer(&self) -> bool {
-        self.is_question()
+        self.is_fetch()
             || (matches!(self.order.mode(), ServiceMode::Roi | ServiceMode::Rot)
                 && !self.is_answer()
                 && self.notice.is_none())
@@ -410,7 +410,7 @@ impl Message {
 
     /// True if a fence waits for the message.
     pub(crate) fn is_read(&self) -> bool {
-        self.body.is_question()
+        self.body.is_fetch()
     }
 
     /// True if the target may keep a part of the message, and a receive, and wait for the rest.

@@ -51,7 +51,7 @@ enum EntryState {
 pub struct UbDevice {
     pub(crate) shared: Shared,
     entries: Vec<Entry>,
-    /// The next index to try, so that an index rests as long as possible before it is reused.
+    /// The next index to try, so that an index stays unused as long as possible.
     next_entry: usize,
     /// By engine: the channel whose turn it is.
     turns: Vec<Turn>,

@@ -40,7 +40,7 @@ struct Stream {
     /// The last put whose number the receiver has recorded.
     noted: u32,
     /// True while a report of ended puts to the receiver is in progress.
-    telling: bool,
+    is_reporting: bool,
 }
 
 impl Stream {
@@ -56,7 +56,7 @@ impl Stream {
         issues: 0,
         unnoted: None,
         noted: u32::MAX,
-        telling: false,
+        is_reporting: false,
     };
 }
 
@@ -288,15 +288,19 @@ impl PutStreams {
 
     /// Called when the receiver has confirmed a report of ended puts. Returns the next number to
     /// report, if any.
-    pub(crate) fn told(&mut self, messages: &Pool<Message>, index: Index<Message>) -> Option<u32> {
+    pub(crate) fn report_confirmed(
+        &mut self,
+        messages: &Pool<Message>,
+        index: Index<Message>,
+    ) -> Option<u32> {
         let at = self.streams.find(&Self::key(&messages[index]))?;
-        self.streams[at].telling = false;
+        self.streams[at].is_reporting = false;
         self.next_to_report(messages, at)
     }
 
     fn next_to_report(&mut self, messages: &Pool<Message>, at: KeyedIndex<Stream>) -> Option<u32> {
         let stream = &mut self.streams[at];
-        let (first, last) = stream.unnoted.filter(|_| !stream.telling)?;
+        let (first, last) = stream.unnoted.filter(|_| !stream.is_reporting)?;
         let first_open = stream.open.head();
         let floor = first_open.map_or(stream.next, |first| number_of(&messages[first]));
         if floor.wrapping_sub(last) as i32 <= 0 {
@@ -305,9 +309,9 @@ impl PutStreams {
         stream.unnoted = None;
         // If the receiver has recorded no put after one of these, it keeps no room for them, and
         // the next put is marked as the oldest.
-        stream.telling =
+        stream.is_reporting =
             last.wrapping_add(1) != stream.next || earlier(first, stream.noted) == first;
-        stream.telling.then(|| floor.wrapping_sub(1))
+        stream.is_reporting.then(|| floor.wrapping_sub(1))
     }
 
     pub(crate) fn forget_channel(&mut self, channel: ChannelIndex) {

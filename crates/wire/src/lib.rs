@@ -44,8 +44,8 @@ pub use packet::{
 pub use paths::{PathSockets, Role, path_sockets};
 pub use psn::Psn;
 pub use setup::{
-    Accept, BYPASS, Confirm, Endpoint, GROUP_MAX, Hello, Joins, KEY_LEN, PADDED_QUESTIONS,
-    PATHS_MAX, PORTS_MAX, Parameters, Ports, Reject, RejectReason, SETUP_LEN, SLOTS_MAX, Setup,
-    SetupMessage, UNRELIABLE, Versions, Welcome,
+    Accept, BYPASS, Confirm, Endpoint, GROUP_MAX, Hello, Joins, KEY_LEN, PADDED_HELLOS, PATHS_MAX,
+    PORTS_MAX, Parameters, Ports, Reject, RejectReason, SETUP_LEN, SLOTS_MAX, Setup, SetupMessage,
+    UNRELIABLE, Versions, Welcome,
 };
 pub use time::{Duration, Instant};

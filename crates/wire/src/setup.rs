@@ -15,7 +15,7 @@
 //! REJECT may answer HELLO or CONFIRM. Every message is 192 bytes long, but a HELLO may be padded
 //! to the length of the longest packets that it requests, and its WELCOME to that of the longest
 //! packets that it offers. An offer that arrives has then shown that such packets get through in
-//! both directions. No answer is longer than its question.
+//! both directions. No answer is longer than its HELLO or CONFIRM.
 //!
 //! CONFIRM and ACCEPT carry a public key each, from which both sides derive the secret key of the
 //! channel's header checks. WELCOME and REJECT may go to strangers, so they do not reveal the
@@ -33,7 +33,7 @@ pub const SLOTS_MAX: u16 = 256;
 pub const GROUP_MAX: u16 = 16;
 /// Capability: the server answers a HELLO that is followed by any number of meaningless bytes, and
 /// pads its WELCOME likewise.
-pub const PADDED_QUESTIONS: u16 = 1;
+pub const PADDED_HELLOS: u16 = 1;
 /// Capability: unreliable messages (mode UNO) may be sent on the channel.
 pub const UNRELIABLE: u16 = 2;
 /// Capability: loads and stores (transport bypass) may be sent on the channel.
@@ -247,7 +247,7 @@ pub struct Parameters {
     pub keep_alive_ms: u16,
     /// Channels of the TP channel group, 1 to 16: one for each engine that both sides have.
     pub channels: u16,
-    /// Optional features, a bit each: [`PADDED_QUESTIONS`], [`UNRELIABLE`], [`BYPASS`].
+    /// Optional features, a bit each: [`PADDED_HELLOS`], [`UNRELIABLE`], [`BYPASS`].
     pub capabilities: u16,
 }
 

@@ -144,12 +144,12 @@ fn order() -> impl Strategy<Value = Order> {
 pub fn data() -> impl Strategy<Value = Data> {
     let numbers = (psn(), msn(), any::<u32>(), jetty(), any::<u16>(), any::<u8>());
     let flags = (any::<bool>(), any::<bool>(), any::<bool>());
-    let asked = prop_oneof![
+    let requested = prop_oneof![
         1 => (request(), Just(Order::NONE)),
         2 => (request(), order()),
         1 => (unordered(), Just(Order::NONE)),
     ];
-    (numbers, flags, asked).prop_map(|(numbers, flags, (operation, order))| Data {
+    (numbers, flags, requested).prop_map(|(numbers, flags, (operation, order))| Data {
         psn: numbers.0,
         message: numbers.1,
         index: numbers.2,

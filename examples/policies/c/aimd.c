@@ -31,7 +31,7 @@ uint32_t fairway_init(void) {
     uint64_t least = 2 * (uint64_t)fairway.start.mtu_bytes;
     min = min < least ? least : min;
     max = max < min ? min : max;
-    /* Whoever comes in place of another policy goes on from its window. */
+    /* A policy that replaces another continues from its window. */
     uint64_t window = fairway.decision.window_bytes ? fairway.decision.window_bytes : initial;
     fairway.decision = (struct fairway_decision){0};
     fairway.decision.window_bytes = window < min ? min : window > max ? max : window;

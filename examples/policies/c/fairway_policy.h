@@ -4,8 +4,8 @@
  *       -Wl,--no-entry,--strip-all,-z,stack-size=8192 -o mine.wasm mine.c
  *
  * A congestion control exports fairway_init, on_ack and on_loss; a path choice fairway_init and
- * choose_path. What it is told and what it decides lies in the one variable `fairway` below; its
- * layout is version 1 of the interface and only ever grows behind what there is (docs/policies.md).
+ * choose_path. The events and the decisions lie in the one variable `fairway` below; its layout is
+ * version 1 of the interface and only ever grows behind what there is (docs/policies.md).
  * Times are picoseconds. Reserved fields are zero. There are no floats.
  */
 #ifndef FAIRWAY_POLICY_H
@@ -43,7 +43,7 @@ struct fairway_ack {
     uint32_t hops;              /* 0: not counted */
 };
 #define FAIRWAY_HAS_RTT 1u
-#define FAIRWAY_PRESSURE 2u       /* the receiver asks to slow down */
+#define FAIRWAY_PRESSURE 2u       /* the receiver requests to slow down */
 #define FAIRWAY_WINDOW_LIMITED 4u /* the window, and not lack of data, held the sender back */
 #define FAIRWAY_HAS_ENDPOINT 8u
 
@@ -103,7 +103,7 @@ static struct fairway_area fairway;
 FAIRWAY_EXPORT(fairway_policy_abi) uint32_t fairway_policy_abi(void) { return FAIRWAY_ABI; }
 FAIRWAY_EXPORT(fairway_area) struct fairway_area *fairway_area(void) { return &fairway; }
 
-/* What a policy defines, as far as it wants to be asked. A hook that is not there costs nothing.
+/* What a policy defines, as far as it uses the events. A hook that is not there costs nothing.
  * fairway_init gives 0, or refuses and leaves in fairway.text why. */
 FAIRWAY_EXPORT(fairway_init) uint32_t fairway_init(void);
 FAIRWAY_EXPORT(on_ack) void on_ack(void);

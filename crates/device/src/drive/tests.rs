@@ -167,7 +167,7 @@ fn outputs_come_by_kind_and_an_event_they_cause_stays() {
 }
 
 #[test]
-fn every_engine_is_asked_from_the_first_on() {
+fn every_engine_is_tried_from_the_first_on() {
     let transmits = [VecDeque::from([1]), VecDeque::from([2]), VecDeque::new()];
     let mut driver = Driver::<_, ()>::new(Script { transmits, ..Script::default() }, 0);
     assert_eq!(

@@ -65,7 +65,7 @@ impl ProtocolAdapter for CoherentSide {
             (false, Verb::Load | Verb::Read) => Kind::GetShared,
             (false, _) => Kind::GetOwned { whole: post.whole },
         };
-        self.agent.ask(post.id, Message { kind, line });
+        self.agent.request(post.id, Message { kind, line });
         Ok(true)
     }
 

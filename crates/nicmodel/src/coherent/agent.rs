@@ -15,13 +15,13 @@ pub(crate) struct Agent {
 
 impl Agent {
     /// Requests or returns a line. There is at most one request of each kind for a line.
-    pub(crate) fn ask(&mut self, id: u64, message: Message) {
+    pub(crate) fn request(&mut self, id: u64, message: Message) {
         let table = match message.kind {
             Kind::Return => &mut self.returning,
             _ => &mut self.wanted,
         };
         let other = table.insert(message.line, id);
-        assert!(other.is_none(), "line {} is asked for twice at once", message.line);
+        assert!(other.is_none(), "line {} is requested twice at once", message.line);
         self.outbox.push_back(message);
     }
 

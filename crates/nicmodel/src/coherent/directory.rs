@@ -78,7 +78,7 @@ impl Directory {
         self.set(line).iter_mut().find(|entry| entry.line == line)
     }
 
-    /// Finds or creates a line's entry. `is_busy` tells which lines must not be evicted.
+    /// Finds or creates a line's entry. `is_busy` says which lines must not be evicted.
     pub(crate) fn find(&mut self, line: u64, is_busy: impl Fn(u64) -> bool) -> Found {
         self.clock += 1;
         let (clock, ways, words) = (self.clock, self.ways, self.words);

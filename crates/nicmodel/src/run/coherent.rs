@@ -26,7 +26,7 @@ pub(super) struct Coherence {
     /// By operation: the access to be made when its line has arrived.
     missing: BTreeMap<u64, Wanted>,
     /// Lines that have been requested, by host.
-    asked: BTreeSet<(usize, u64)>,
+    requested: BTreeSet<(usize, u64)>,
     /// Lines that are being returned.
     returning: BTreeMap<u64, (usize, u64)>,
     /// Accesses that wait for a line to arrive or to be returned, or for a miss register.
@@ -71,7 +71,7 @@ impl Access {
         let Wanted { host, post, .. } = *wanted;
         let line = post.remote / 64;
         let gone = self.coherence.returning.values().any(|&other| other == (host, line));
-        if gone || self.coherence.asked.contains(&(host, line)) {
+        if gone || self.coherence.requested.contains(&(host, line)) {
             return None;
         }
         let cpu = world.nodes[host].cpu.as_mut()?;
@@ -103,7 +103,7 @@ impl Access {
         let core = Resource::Core(post.jetty);
         let first = vec![world.costs.step(Phase::CpuCache, host, core, hold, latency)];
         let whole = post.length == 64 && post.verb.is_outgoing();
-        let ask = Post {
+        let line_request = Post {
             bypass: true,
             remote: line * 64,
             local: self.shadow + line * 64,
@@ -111,8 +111,8 @@ impl Access {
             whole,
             ..post
         };
-        let id = world.begin(host, post.jetty, first, ask);
-        self.coherence.asked.insert((host, line));
+        let id = world.begin(host, post.jetty, first, line_request);
+        self.coherence.requested.insert((host, line));
         self.coherence.missing.insert(id, wanted.clone());
         Some(id)
     }
@@ -153,7 +153,7 @@ impl Access {
             }
         } else if let Some(wanted) = self.coherence.missing.remove(&id) {
             let line = wanted.post.remote / 64;
-            self.coherence.asked.remove(&(host, line));
+            self.coherence.requested.remove(&(host, line));
             if let Some(used) = self.misses.get_mut(&(host, wanted.post.jetty)) {
                 *used = used.saturating_sub(1);
             }

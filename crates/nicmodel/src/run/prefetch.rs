@@ -67,8 +67,8 @@ impl Access {
             }
             *used += 1;
             let (remote, local, verb) = (next * 64, self.shadow + next * 64, Verb::Load);
-            let ask = Post { verb, remote, local, length: 64, bypass: true, ..*post };
-            let id = world.begin(host, post.jetty, Vec::new(), ask);
+            let prefetch = Post { verb, remote, local, length: 64, bypass: true, ..*post };
+            let id = world.begin(host, post.jetty, Vec::new(), prefetch);
             self.prefetcher.coming.insert(id, host);
             self.lines.on_their_way.insert(key);
             self.prefetcher.issued += 1;

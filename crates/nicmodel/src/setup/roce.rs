@@ -212,7 +212,7 @@ impl RocePlane {
     }
 
     /// Steps of the initiator's queue pair, up to its REQ.
-    fn ask(
+    fn connect(
         &mut self,
         now: Instant,
         app: usize,
@@ -220,8 +220,8 @@ impl RocePlane {
         stage: u32,
     ) -> Result<Next, ConnectError> {
         let index = app * self.remotes.len() + number;
-        let nobody = Peer { address: 0, queue_pair: Qpn::new(0) };
-        let [init, ..] = self.ready(nobody);
+        let no_peer = Peer { address: 0, queue_pair: Qpn::new(0) };
+        let [init, ..] = self.ready(no_peer);
         match stage {
             1 => self.pairs[index].near = Some(Self::create(&mut self.host, self.queue)?),
             2 => {
@@ -272,7 +272,7 @@ impl RocePlane {
                 let Some(Event::Requested { connection, request, .. }) =
                     remote.manager.poll_event()
                 else {
-                    return Err(ConnectError::Unexpected("a REQ that asks for nothing"));
+                    return Err(ConnectError::Unexpected("a REQ without a request"));
                 };
                 if request.queue_pair != near {
                     return Err(ConnectError::Unexpected("a REQ of another queue pair"));
@@ -360,7 +360,7 @@ impl Plane for RocePlane {
                 register(&mut self.host, app as u64 + 1)?;
                 Ok(Next::Done)
             }
-            (Work::Pair { app, remote }, stage @ 0..=2) => self.ask(now, app, remote, stage),
+            (Work::Pair { app, remote }, stage @ 0..=2) => self.connect(now, app, remote, stage),
             (Work::Pair { app, remote }, stage @ 3..=6) => {
                 self.grant(now, app, remote, stage, bytes)
             }

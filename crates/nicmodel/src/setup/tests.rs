@@ -46,7 +46,7 @@ fn every_pair_is_usable_in_the_end() {
 }
 
 #[test]
-fn handles_may_be_asked_for_together() {
+fn handles_may_be_requested_together() {
     let mut config = Config { workload: WorkloadKind::Setup, ..Config::default() };
     (config.jetties, config.connections) = (16, 16);
     let one = run(&config).expect("it is set up");

@@ -7,10 +7,11 @@ use crate::error::{ConfigError, ConnectError, ModelError};
 use crate::random::mix;
 use fairway_ub::policy::PolicySpec;
 use fairway_ub::setup::{
-    Attempt, Established, Identity, Listener, Opening, Outcome, Padded, Question, Reaction, Terms,
+    Attempt, Established, Identity, Listener, OpenRequest, Opening, Outcome, Padded, Reaction,
+    Terms,
 };
 use fairway_ub::wire::{
-    BYPASS, Cna, Decoded, Duration, Instant, JettyId, KEY_LEN, PADDED_QUESTIONS, Parameters, Ports,
+    BYPASS, Cna, Decoded, Duration, Instant, JettyId, KEY_LEN, PADDED_HELLOS, Parameters, Ports,
     Psn, RejectReason, SETUP_LEN, Setup, UNRELIABLE, decode, encode_setup,
 };
 use fairway_ub::{
@@ -31,7 +32,7 @@ const CONNECT_FOR: Duration = Duration::from_secs(60);
 const KEY: [u8; KEY_LEN] = [0; KEY_LEN];
 
 /// Bytes of a request for a handle, and bytes that name a Jetty and a segment.
-const ASK_BYTES: usize = 12;
+const HANDLE_REQUEST_BYTES: usize = 12;
 const HANDLE_BYTES: usize = 24;
 
 type Handle = [u8; HANDLE_BYTES];
@@ -102,8 +103,8 @@ fn nic(config: &Config, number: u32, jetties: u32, channels: u32) -> UbDevice {
 /// Returns the identity that a host presents in set-up messages.
 fn identity(number: u32, limits: Parameters) -> Identity {
     let ports = vec![Ports::new(&[PORT]).unwrap_or_else(|| unreachable!("one port"))];
-    let asked_as = Cna::new(number | 1 << 23);
-    Identity { cna: Cna::new(number), asked_as, ports, limits }
+    let setup_cna = Cna::new(number | 1 << 23);
+    Identity { cna: Cna::new(number), setup_cna, ports, limits }
 }
 
 /// Returns a host's address, a unique local IPv6 address.
@@ -132,7 +133,7 @@ impl UbPlane {
             read_slots: limits.read_slots as u16,
             keep_alive_ms: 0,
             channels: 1,
-            capabilities: PADDED_QUESTIONS | UNRELIABLE | BYPASS,
+            capabilities: PADDED_HELLOS | UNRELIABLE | BYPASS,
         };
         let mut remotes = Vec::new();
         for host in 0..hosts {
@@ -184,7 +185,7 @@ impl UbPlane {
         match input {
             Input::Ready => Ok(Next::Kernel(None)),
             Input::Called(None) if self.remotes[number].near.attempt.is_none() => {
-                self.ask(now, number)
+                self.connect(now, number)
             }
             Input::Called(None) => {
                 self.remotes[number].is_open = true;
@@ -192,16 +193,16 @@ impl UbPlane {
             }
             Input::Called(Some(_)) => self.accept(now, number),
             Input::Message(None, bytes) => self.receive_answer(now, number, bytes),
-            Input::Message(Some(_), bytes) => self.receive_question(now, number, bytes),
-            Input::Timeout => self.send_questions(now, number),
+            Input::Message(Some(_), bytes) => self.receive_request(now, number, bytes),
+            Input::Timeout => self.send_requests(now, number),
         }
     }
 
     /// Starts the set-up after the local kernel has reserved a channel.
-    fn ask(&mut self, now: Instant, number: usize) -> Result<Next, ConnectError> {
+    fn connect(&mut self, now: Instant, number: usize) -> Result<Next, ConnectError> {
         let near = &mut self.remotes[number].near;
         let channel = self.local.reserve_channel()?;
-        let question = Question {
+        let request = OpenRequest {
             server: address(LOCAL + 1 + number as u32),
             tpn: channel.tpn(),
             first_psn: FIRST_PSN,
@@ -212,12 +213,12 @@ impl UbPlane {
             key: KEY,
         };
         near.channel = Some(channel);
-        near.attempt = Some(Attempt::new(now, &self.identity, question));
-        self.send_questions(now, number)
+        near.attempt = Some(Attempt::new(now, &self.identity, request));
+        self.send_requests(now, number)
     }
 
     /// Sends the pending messages of the attempt.
-    fn send_questions(&mut self, now: Instant, number: usize) -> Result<Next, ConnectError> {
+    fn send_requests(&mut self, now: Instant, number: usize) -> Result<Next, ConnectError> {
         let attempt = self.remotes[number]
             .near
             .attempt
@@ -232,24 +233,24 @@ impl UbPlane {
     }
 
     /// Handles a HELLO or CONFIRM that has arrived at a remote host.
-    fn receive_question(
+    fn receive_request(
         &mut self,
         now: Instant,
         number: usize,
         bytes: &[u8],
     ) -> Result<Next, ConnectError> {
-        let question = decoded(bytes)?;
+        let request = decoded(bytes)?;
         let far = &mut self.remotes[number].far;
         if far.opening.is_some() {
             // A repeated message that arrives while the kernel opens the channel is answered by the
             // ACCEPT.
             return Ok(Next::Wait);
         }
-        match far.listener.handle_message(now, address(LOCAL), u16::MAX, &question.setup) {
+        match far.listener.handle_message(now, address(LOCAL), u16::MAX, &request.setup) {
             Reaction::Ignore => Ok(Next::Wait),
-            Reaction::Answer(answer) => Ok(answered(number, &question, answer)),
+            Reaction::Answer(answer) => Ok(answered(number, &request, answer)),
             Reaction::Open(opening) => {
-                far.opening = Some((opening, question));
+                far.opening = Some((opening, request));
                 Ok(Next::Kernel(Some(number)))
             }
         }
@@ -258,17 +259,17 @@ impl UbPlane {
     /// Accepts the channel that the remote kernel has created for a CONFIRM.
     fn accept(&mut self, now: Instant, number: usize) -> Result<Next, ConnectError> {
         let Remote { nic, far, .. } = &mut self.remotes[number];
-        let (opening, question) =
+        let (opening, request) =
             far.opening.take().ok_or(ConnectError::Unexpected("a call that opens nothing"))?;
         let Ok(channel) = nic.reserve_channel() else {
             let answer = far.listener.refuse(&opening, RejectReason::NoResources);
-            return Ok(answered(number, &question, answer));
+            return Ok(answered(number, &request, answer));
         };
         open(nic, now, channel, &opening.established(FIRST_PSN), &self.spec)?;
         let end = (channel.tpn(), FIRST_PSN);
         far.terms = Some(far.listener.terms(&opening, channel.tpn(), KEY));
         let answer = far.listener.opened(now, &opening, end, KEY);
-        Ok(answered(number, &question, answer))
+        Ok(answered(number, &request, answer))
     }
 
     /// Handles a WELCOME, ACCEPT or REJECT that has arrived at the local host.
@@ -286,7 +287,7 @@ impl UbPlane {
         }
         attempt.handle_message(now, address(LOCAL + 1 + number as u32), &answer.setup);
         match attempt.outcome() {
-            None => self.send_questions(now, number),
+            None => self.send_requests(now, number),
             Some(Outcome::Open { server, accept }) => {
                 let channel = channel.ok_or(ConnectError::Unexpected("an ACCEPT of nothing"))?;
                 *terms = Some(attempt.terms(server, &accept));
@@ -312,11 +313,11 @@ impl UbPlane {
         if stage == 0 && !remote.is_open {
             return Ok(Next::After(Work::Host { remote: number }));
         }
-        let (asker, start_known) = *self.handles.entry(key).or_insert((app, None));
-        if app == asker {
+        let (requester, start_known) = *self.handles.entry(key).or_insert((app, None));
+        if app == requester {
             match stage {
                 0 => {
-                    let bytes = vec![app as u8; ASK_BYTES];
+                    let bytes = vec![app as u8; HANDLE_REQUEST_BYTES];
                     return Ok(Next::Send { remote: number, outward: true, messages: vec![bytes] });
                 }
                 1 => {
@@ -337,9 +338,9 @@ impl UbPlane {
                 _ => {}
             }
         } else if stage == 0 && start_known.is_none() {
-            return Ok(Next::After(Work::Pair { app: asker, remote: number }));
+            return Ok(Next::After(Work::Pair { app: requester, remote: number }));
         }
-        let calls = stage - if app == asker { 2 } else { 0 };
+        let calls = stage - if app == requester { 2 } else { 0 };
         if calls < self.calls {
             return Ok(Next::Kernel(None));
         }
@@ -392,8 +393,8 @@ fn decoded(bytes: &[u8]) -> Result<Padded, ConnectError> {
 }
 
 /// Sends a remote host's response.
-fn answered(remote: usize, question: &Padded, answer: Setup) -> Next {
-    let messages = vec![encoded(&question.answered(answer))];
+fn answered(remote: usize, request: &Padded, answer: Setup) -> Next {
+    let messages = vec![encoded(&request.answered(answer))];
     Next::Send { remote, outward: false, messages }
 }
 

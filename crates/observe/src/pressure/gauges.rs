@@ -27,7 +27,7 @@ enum Meter {
     Buses {
         buses: Buses,
         percent: u8,
-        asked: Instant,
+        read_at: Instant,
     },
     /// Mean fill of the fullest queue.
     Receive(Mean),
@@ -111,7 +111,7 @@ impl Gauges {
             HostResource::Pcie => {
                 let buses = Buses::find()?;
                 let percent = buses.percent();
-                Ok(Meter::Buses { buses, percent, asked: Instant::now() })
+                Ok(Meter::Buses { buses, percent, read_at: Instant::now() })
             }
             HostResource::ReceiveQueue => Ok(Meter::Receive(Mean::default())),
             HostResource::TransmitQueue => Ok(Meter::Transmit(Mean::default())),
@@ -189,9 +189,9 @@ impl Meter {
                 let percent = u128::from(lost_us) * 100 / elapsed.as_micros().max(1);
                 percent.min(100) as u64
             }
-            Meter::Buses { buses, percent, asked } => {
-                if asked.elapsed() >= BUSES_EVERY {
-                    (*percent, *asked) = (buses.percent(), Instant::now());
+            Meter::Buses { buses, percent, read_at } => {
+                if read_at.elapsed() >= BUSES_EVERY {
+                    (*percent, *read_at) = (buses.percent(), Instant::now());
                 }
                 u64::from(*percent)
             }

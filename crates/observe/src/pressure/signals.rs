@@ -173,7 +173,9 @@ impl FromStr for HostPressure {
             let named = HostResource::ALL.into_iter().find(|resource| resource.name() == name);
             let Some(resource) = named else {
                 let known = HostResource::ALL.map(HostResource::name).join(", ");
-                return wrong(format!("nobody tells of '{name}': there are {known}, and every"));
+                return wrong(format!(
+                    "no signal is called '{name}': there are {known}, and every"
+                ));
             };
             let slot = all.slot(resource);
             if slot.is_some() {

@@ -96,7 +96,7 @@ fn pressure_begins_at_the_threshold_and_ends_below_half_of_it() {
 }
 
 #[test]
-fn without_stall_information_busy_cpus_tell_and_nothing_is_an_error() {
+fn without_stall_information_busy_cpus_count() {
     let host = Host::new("without");
     let only_cpu = time_only(Some(50), None);
     let error = Gauges::new(&host.0, Vec::new(), &only_cpu).unwrap_err();
@@ -232,16 +232,16 @@ fn thread_reports_each_period() {
     let host = Host::new("thread");
     host.wait("cpu", 0);
     let options = HostPressure { period: Duration::from_millis(1), ..time_only(Some(50), None) };
-    let (tell, told) = mpsc::channel();
+    let (report, reports) = mpsc::channel();
     // The receiving end may have been dropped.
-    let tell = move |signals: HostSignals| _ = tell.send(signals.concerns_peers());
-    let watch = PressureWatch::start(&host.0, Vec::new(), &options, tell).unwrap();
+    let notify = move |signals: HostSignals| _ = report.send(signals.concerns_peers());
+    let watch = PressureWatch::start(&host.0, Vec::new(), &options, notify).unwrap();
     let timeout = Duration::from_secs(60);
-    assert_eq!(told.recv_timeout(timeout), Ok(false));
+    assert_eq!(reports.recv_timeout(timeout), Ok(false));
     // An hour is lost in one period, and none in those after it.
     host.wait("cpu", 3_600_000_000);
-    while told.recv_timeout(timeout) == Ok(false) {}
-    assert_eq!(told.recv_timeout(timeout), Ok(false));
+    while reports.recv_timeout(timeout) == Ok(false) {}
+    assert_eq!(reports.recv_timeout(timeout), Ok(false));
     drop(watch);
-    while told.recv().is_ok() {}
+    while reports.recv().is_ok() {}
 }

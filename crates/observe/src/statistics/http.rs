@@ -139,11 +139,11 @@ fn answer(
             count => request.extend(&part[..count]),
         }
     }
-    let (status, body) = match asked(&request) {
-        Asked::Metrics => ("200 OK", metrics()),
-        Asked::Elsewhere => ("404 Not Found", "metrics are at /metrics\n".into()),
-        Asked::Otherwise => ("405 Method Not Allowed", "only GET is served\n".into()),
-        Asked::Nonsense => ("400 Bad Request", "this is no HTTP request\n".into()),
+    let (status, body) = match parse_request(&request) {
+        HttpRequest::Metrics => ("200 OK", metrics()),
+        HttpRequest::Elsewhere => ("404 Not Found", "metrics are at /metrics\n".into()),
+        HttpRequest::Otherwise => ("405 Method Not Allowed", "only GET is served\n".into()),
+        HttpRequest::Nonsense => ("400 Bad Request", "this is no HTTP request\n".into()),
     };
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     let length = body.len();
@@ -156,25 +156,25 @@ fn answer(
 
 /// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+enum HttpRequest {
     Metrics,
     Elsewhere,
     Otherwise,
     Nonsense,
 }
 
-fn asked(request: &[u8]) -> Asked {
+fn parse_request(request: &[u8]) -> HttpRequest {
     let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');
     let (method, target, version) = (words.next(), words.next(), words.next());
     let is_http = version.is_some_and(|version| version.starts_with(b"HTTP/1."));
     match (method, target) {
-        _ if !is_http || target.is_none_or(<[u8]>::is_empty) => Asked::Nonsense,
+        _ if !is_http || target.is_none_or(<[u8]>::is_empty) => HttpRequest::Nonsense,
         (Some(b"GET"), Some(target)) => {
             let path = target.split(|byte| *byte == b'?').next();
-            if path == Some(b"/metrics") { Asked::Metrics } else { Asked::Elsewhere }
+            if path == Some(b"/metrics") { HttpRequest::Metrics } else { HttpRequest::Elsewhere }
         }
-        _ => Asked::Otherwise,
+        _ => HttpRequest::Otherwise,
     }
 }
 
@@ -202,14 +202,14 @@ mod tests {
 
     #[test]
     fn requests_are_distinguished_by_path() {
-        let of = |text: &str| asked(text.as_bytes());
-        assert_eq!(of("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"), Asked::Metrics);
-        assert_eq!(of("GET /metrics?name=x HTTP/1.0\r\n\r\n"), Asked::Metrics);
-        assert_eq!(of("GET / HTTP/1.1\r\n\r\n"), Asked::Elsewhere);
-        assert_eq!(of("GET /metricsx HTTP/1.1\r\n\r\n"), Asked::Elsewhere);
-        assert_eq!(of("POST /metrics HTTP/1.1\r\n\r\n"), Asked::Otherwise);
+        let of = |text: &str| parse_request(text.as_bytes());
+        assert_eq!(of("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"), HttpRequest::Metrics);
+        assert_eq!(of("GET /metrics?name=x HTTP/1.0\r\n\r\n"), HttpRequest::Metrics);
+        assert_eq!(of("GET / HTTP/1.1\r\n\r\n"), HttpRequest::Elsewhere);
+        assert_eq!(of("GET /metricsx HTTP/1.1\r\n\r\n"), HttpRequest::Elsewhere);
+        assert_eq!(of("POST /metrics HTTP/1.1\r\n\r\n"), HttpRequest::Otherwise);
         for text in ["", "GET", "GET /metrics", "\r\n\r\n", "GET  HTTP/1.1", "\u{0}\u{1}"] {
-            assert_eq!(of(text), Asked::Nonsense, "{text:?}");
+            assert_eq!(of(text), HttpRequest::Nonsense, "{text:?}");
         }
     }
 }

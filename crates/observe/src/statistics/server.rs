@@ -62,7 +62,7 @@ pub fn list() -> io::Result<Vec<Process>> {
 ///
 /// # Errors
 /// It is gone, does not answer within a second, or belongs to another user.
-pub fn ask(process: &Process) -> io::Result<String> {
+pub fn query(process: &Process) -> io::Result<String> {
     let stream = UnixStream::connect_addr(&process.address()?)?;
     if !is_same_user(&stream) {
         return Err(io::ErrorKind::PermissionDenied.into());

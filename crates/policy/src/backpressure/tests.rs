@@ -46,7 +46,7 @@ fn pressure_halves_it_once_per_round_trip_and_then_it_grows() {
 }
 
 #[test]
-fn it_stays_between_its_limits() {
+fn window_stays_between_its_limits() {
     let mut control = control();
     for round in 0..20 {
         control.on_ack(&ack(100 * round, true));
@@ -70,7 +70,7 @@ fn a_timeout_is_a_complaint_and_reordering_none() {
     control.on_spurious(Instant::ZERO, 1);
     control.on_ack(&ack(200, true));
     control.on_spurious(Instant::ZERO, 1);
-    assert_eq!(control.rate_bits, 500 * MBPS, "what the receiver asked for stays");
+    assert_eq!(control.rate_bits, 500 * MBPS, "the requested reduction stays");
 }
 
 #[test]

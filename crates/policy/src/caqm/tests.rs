@@ -35,7 +35,7 @@ fn without_marks_it_grows_by_four_packets_per_packet() {
 }
 
 #[test]
-fn it_falls_with_the_share_of_marks_among_the_last_32() {
+fn window_falls_with_the_share_of_marks_among_the_last_32() {
     let mut caqm = caqm();
     // r = 1/32: 32,000 × 0.1 / 32 = 100.
     caqm.on_ack(&ack(1, 1));

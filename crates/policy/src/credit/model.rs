@@ -105,7 +105,7 @@ impl Model {
     /// Adds bytes to a sender's backlog.
     pub(super) fn post(&mut self, sender: usize, bytes: u64) {
         self.senders[sender].backlog += bytes;
-        self.ask(sender);
+        self.request(sender);
     }
 
     pub(super) fn run(&mut self, slots: u64) {
@@ -118,7 +118,7 @@ impl Model {
     pub(super) fn finish(&mut self, slots_most: u64) {
         let end = self.slot + slots_most;
         while self.senders.iter().any(|sender| sender.backlog + sender.in_flight > 0) {
-            assert!(self.slot < end, "somebody is stuck");
+            assert!(self.slot < end, "a sender is stuck");
             self.step();
         }
     }
@@ -142,7 +142,7 @@ impl Model {
             let mut news = queue_of(self);
             while news.front().is_some_and(|(at, _)| *at <= self.slot) {
                 let (_, one) = news.pop_front().expect("one is there");
-                self.hear(one);
+                self.receive(one);
             }
             // Messages that were sent meanwhile arrive later.
             news.append(&mut queue_of(self));
@@ -152,7 +152,7 @@ impl Model {
             self.send(sender);
             let due = self.senders[sender].control.credit_request_at();
             if due.is_some_and(|at| self.now().is_at_or_after(at)) {
-                self.ask(sender);
+                self.request(sender);
             }
         }
         if let Some(sender) = self.queue.pop_front() {
@@ -178,7 +178,7 @@ impl Model {
         self.on_the_way.push_back((self.slot + WAY, news));
     }
 
-    fn hear(&mut self, news: News) {
+    fn receive(&mut self, news: News) {
         let (now, smoothed_rtt) = (self.now(), SLOT.times(2 * WAY));
         match news {
             News::Data(sender) => {
@@ -207,7 +207,7 @@ impl Model {
                 if sender.backlog + sender.in_flight == 0 {
                     sender.done_at = self.slot;
                 }
-                self.ask(index);
+                self.request(index);
             }
             News::Lost(index) => {
                 let sender = &mut self.senders[index];
@@ -216,19 +216,19 @@ impl Model {
                 let lost_bytes = PACKET;
                 let sample = LossSample { now, lost_bytes, smoothed_rtt, ..Default::default() };
                 sender.control.on_loss(&sample);
-                self.ask(index);
+                self.request(index);
             }
             News::Credit(index, total) => {
                 let sender = &mut self.senders[index];
                 let grown = total.saturating_sub(sender.credit_seen);
                 sender.credit_seen += grown;
                 sender.control.on_credit(now, grown as u32);
-                self.ask(index);
+                self.request(index);
             }
         }
     }
 
-    fn ask(&mut self, index: usize) {
+    fn request(&mut self, index: usize) {
         let now = self.now();
         let sender = &mut self.senders[index];
         if sender.uncontrolled {
@@ -256,7 +256,7 @@ impl Model {
             sender.control.on_sent(now, PACKET, sender.backlog);
         }
         self.put(News::Data(index));
-        self.ask(index);
+        self.request(index);
     }
 
     fn chance(&mut self, permille: u64) -> bool {

@@ -82,7 +82,7 @@ pub struct CreditSender {
     /// True if data was lost since the last request.
     resend: bool,
     /// Time of the last request or credit.
-    heard: Instant,
+    last_exchange: Instant,
     backoff: u32,
     /// True if the receiver has acknowledged data after repeated requests had no answer.
     is_back: bool,
@@ -116,7 +116,7 @@ impl CreditSender {
             speculative: parameters.speculative_bytes,
             backlog: 0,
             resend: false,
-            heard: Instant::ZERO,
+            last_exchange: Instant::ZERO,
             backoff: 0,
             is_back: false,
             smoothed_rtt: Duration::ZERO,
@@ -191,7 +191,7 @@ impl CongestionControl for CreditSender {
 
     fn on_credit(&mut self, now: Instant, bytes: u32) {
         self.granted += u64::from(bytes);
-        self.heard = now;
+        self.last_exchange = now;
         self.backoff = 0;
         self.is_back = false;
     }
@@ -234,7 +234,7 @@ impl CongestionControl for CreditSender {
             && (self.resend
                 || self.granted >= self.announced
                 || grown >= self.parameters.quantum_bytes);
-        let is_late = now.elapsed_since(self.heard) >= self.timeout();
+        let is_late = now.elapsed_since(self.last_exchange) >= self.timeout();
         let is_again = self.is_waiting() && (is_late || self.is_back);
         if !is_news && !is_again {
             return None;
@@ -246,13 +246,13 @@ impl CongestionControl for CreditSender {
         // Credit for the difference is not worth waiting for: the receiver may never have received
         // that request.
         self.announced = total_bytes;
-        self.heard = now;
+        self.last_exchange = now;
         let resend = core::mem::take(&mut self.resend);
         Some(CreditRequest { total_bytes, resend, blocked: self.allowance_bytes() == 0 })
     }
 
     fn credit_request_at(&self) -> Option<Instant> {
-        self.is_waiting().then(|| self.heard + self.timeout())
+        self.is_waiting().then(|| self.last_exchange + self.timeout())
     }
 
     fn pacing_bytes_per_second(&self) -> Option<u64> {

@@ -54,7 +54,7 @@ fn cube_roots_are_exact() {
 }
 
 #[test]
-fn it_starts_with_ten_packets_and_doubles_per_window() {
+fn window_starts_with_ten_packets_and_doubles_per_window() {
     let mut cubic = cubic(0);
     assert_eq!(cubic.window_bytes(), 10_000);
     cubic.on_ack(&ack(0, 10_000));
@@ -102,7 +102,7 @@ fn the_curve_is_the_cube_of_the_time_from_the_plateau() {
 }
 
 #[test]
-fn it_approaches_the_curve_by_what_is_acknowledged() {
+fn window_approaches_the_curve_by_acknowledged_bytes() {
     let mut cubic = cubic(10_000_000);
     cubic.on_loss(&loss(0, false));
     cubic.on_ack(&ack(0, 0));

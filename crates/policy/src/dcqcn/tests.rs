@@ -26,7 +26,7 @@ fn loss(now_us: u64, lost_bytes: u32, by_timeout: bool) -> LossSample {
 }
 
 #[test]
-fn it_starts_at_line_rate_with_alpha_one() {
+fn rate_starts_at_line_rate_with_alpha_one() {
     let dcqcn = dcqcn();
     assert_eq!(dcqcn.pacing_bytes_per_second(), Some(1_250_000_000));
     assert_eq!(dcqcn.rate.alpha, ALPHA_ONE);
@@ -61,7 +61,7 @@ fn alpha_follows_the_marks_across_the_wrap_of_time() {
 }
 
 #[test]
-fn it_recovers_fast_then_adds_then_hurries() {
+fn rate_grows_by_fast_recovery_then_additive_then_hyper_increase() {
     let mut dcqcn = dcqcn();
     dcqcn.on_ack(&ack(0, 1));
     dcqcn.on_ack(&ack(50, 1));

@@ -2,7 +2,7 @@ use super::FixedWindow;
 use crate::{AckSample, CongestionControl, LossSample};
 
 #[test]
-fn nothing_moves_it() {
+fn window_never_changes() {
     let mut fixed = FixedWindow::new(1 << 20, 1408);
     let acked = AckSample { acked_bytes: 1 << 20, window_limited: true, ..AckSample::default() };
     fixed.on_ack(&acked);
@@ -12,7 +12,7 @@ fn nothing_moves_it() {
 }
 
 #[test]
-fn it_holds_at_least_a_packet() {
+fn window_holds_at_least_a_packet() {
     assert_eq!(FixedWindow::new(0, 1408).window_bytes(), 1408);
 }
 

@@ -21,7 +21,7 @@ fn swift_with(change: impl FnOnce(&mut SwiftParameters)) -> CongestionSpec {
 }
 
 #[test]
-fn nothing_is_the_default() {
+fn empty_specification_is_the_default() {
     assert_eq!(spec(""), PolicySpec::default());
     assert_eq!(
         PolicySpec::default().to_string(),
@@ -115,7 +115,7 @@ fn schedulers_have_rates_and_words() {
 }
 
 #[test]
-fn errors_name_what_there_is() {
+fn errors_list_the_known_names() {
     let known = "known are cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure; \
                   path=spray|p2c|plb|mp-rdma; \
                   loss=path-order|sack|receiver; sched=greedy|static|water-filling|drr; \
@@ -189,7 +189,7 @@ fn bad_parameters_are_refused() {
 }
 
 #[test]
-fn it_builds_what_it_names() {
+fn specification_builds_the_policies_that_it_names() {
     for text in [
         "cc=swift,path=spray,loss=path-order",
         "cc=fixed,path=p2c,loss=sack",

@@ -14,7 +14,7 @@ fn only_its_own_path_counts() {
 }
 
 #[test]
-fn it_learns_from_its_own_path() {
+fn threshold_learns_from_its_own_path() {
     let mut detector = PathOrder::new();
     detector.on_reordering(20, 9_000, true);
     assert!(!detector.is_lost(&passed_by(20, 20)));

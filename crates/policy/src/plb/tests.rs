@@ -42,7 +42,7 @@ impl Bench {
 }
 
 #[test]
-fn it_stays_while_fewer_than_half_are_marked() {
+fn path_is_kept_while_fewer_than_half_are_marked() {
     let mut bench = Bench::new();
     let first = bench.choose(u32::MAX);
     assert_eq!(first, 3);

@@ -13,7 +13,7 @@ fn three_ahead_is_lost() {
 }
 
 #[test]
-fn it_learns_from_the_channel() {
+fn threshold_learns_from_the_channel() {
     let mut detector = SackThreshold::new();
     detector.on_reordering(1, 40, false);
     assert!(!detector.is_lost(&passed_by(40)));

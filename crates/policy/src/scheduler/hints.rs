@@ -26,12 +26,12 @@ pub enum Hints {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Asked {
+struct FlowShare {
     share: Share,
     hint: u16,
 }
 
-impl Asked {
+impl FlowShare {
     fn share(&self) -> Share {
         let weight = if self.hint == 0 { self.share.weight } else { self.hint };
         Share { weight, ..self.share }
@@ -41,13 +41,13 @@ impl Asked {
 /// A scheduler that receives hints as changes of weights.
 pub struct HintedWeights {
     scheduler: Box<dyn Scheduler>,
-    flows: Box<[Asked]>,
+    flows: Box<[FlowShare]>,
 }
 
 impl HintedWeights {
     /// Makes `scheduler` follow the hints of `flows` flows.
     pub fn new(scheduler: Box<dyn Scheduler>, flows: u32) -> HintedWeights {
-        HintedWeights { scheduler, flows: vec![Asked::default(); flows as usize].into() }
+        HintedWeights { scheduler, flows: vec![FlowShare::default(); flows as usize].into() }
     }
 }
 
@@ -58,8 +58,8 @@ impl Scheduler for HintedWeights {
 
     fn flow_started(&mut self, now: Instant, flow: FlowId, share: Share, rates: &RateRegisters) {
         // A hint belongs to one life of a flow: the next flow with its number has hints of its own.
-        if let Some(asked) = self.flows.get_mut(flow.index()) {
-            *asked = Asked { share, hint: 0 };
+        if let Some(record) = self.flows.get_mut(flow.index()) {
+            *record = FlowShare { share, hint: 0 };
         }
         self.scheduler.flow_started(now, flow, share, rates);
     }
@@ -69,9 +69,9 @@ impl Scheduler for HintedWeights {
     }
 
     fn share_changed(&mut self, now: Instant, flow: FlowId, share: Share, rates: &RateRegisters) {
-        let Some(asked) = self.flows.get_mut(flow.index()) else { return };
-        asked.share = share;
-        self.scheduler.share_changed(now, flow, asked.share(), rates);
+        let Some(record) = self.flows.get_mut(flow.index()) else { return };
+        record.share = share;
+        self.scheduler.share_changed(now, flow, record.share(), rates);
     }
 
     fn on_transmit(&mut self, flow: FlowId, sample: &TransmitSample, rates: &RateRegisters) {
@@ -79,12 +79,12 @@ impl Scheduler for HintedWeights {
     }
 
     fn on_hint(&mut self, now: Instant, flow: FlowId, hint: u64, rates: &RateRegisters) {
-        let Some(asked) = self.flows.get_mut(flow.index()) else { return };
-        let before = asked.share();
-        asked.hint = u16::try_from(hint).unwrap_or(u16::MAX);
+        let Some(record) = self.flows.get_mut(flow.index()) else { return };
+        let before = record.share();
+        record.hint = u16::try_from(hint).unwrap_or(u16::MAX);
         // A repeated hint must not cause everything to be divided anew.
-        if asked.share() != before {
-            self.scheduler.share_changed(now, flow, asked.share(), rates);
+        if record.share() != before {
+            self.scheduler.share_changed(now, flow, record.share(), rates);
         }
     }
 

@@ -30,7 +30,7 @@ fn loss(now_us: u64, lost_bytes: u32, by_timeout: bool) -> LossSample {
 }
 
 #[test]
-fn it_grows_by_ai_per_window_acknowledged() {
+fn window_grows_by_ai_per_window_acknowledged() {
     let mut swift = swift(512 * KIB);
     // 32 KiB × 64 KiB / 512 KiB = 4 KiB.
     swift.on_ack(&ack(1, 100, 64 * 1024));
@@ -38,7 +38,7 @@ fn it_grows_by_ai_per_window_acknowledged() {
 }
 
 #[test]
-fn it_keeps_fractions_of_a_byte() {
+fn window_keeps_fractions_of_a_byte() {
     let mut swift = swift(512 * KIB);
     // 32 KiB × 1400 / 512 KiB = 87.5.
     swift.on_ack(&ack(1, 100, 1400));
@@ -60,7 +60,7 @@ fn a_window_that_is_not_used_does_not_grow() {
 }
 
 #[test]
-fn it_stays_between_its_limits() {
+fn window_stays_between_its_limits() {
     let mut swift = swift(512 * KIB);
     for now in 0..100_000 {
         swift.on_ack(&ack(now, 100, 64 * 1024));
@@ -73,7 +73,7 @@ fn it_stays_between_its_limits() {
 }
 
 #[test]
-fn it_falls_in_proportion_to_the_excess_once_per_round_trip() {
+fn window_falls_in_proportion_to_the_excess_once_per_round_trip() {
     let mut swift = swift(2048 * KIB);
     // Above 1 MiB the target is 300 us: 0.8 × (600 − 300) / 600 = 0.4.
     swift.on_ack(&ack(1000, 600, 1408));
@@ -85,7 +85,7 @@ fn it_falls_in_proportion_to_the_excess_once_per_round_trip() {
 }
 
 #[test]
-fn it_never_falls_by_more_than_half() {
+fn window_never_falls_by_more_than_half() {
     let mut swift = swift(2048 * KIB);
     // 0.8 × (3000 − 300) / 3000 = 0.72.
     swift.on_ack(&ack(1000, 3000, 1408));

@@ -108,7 +108,7 @@ fn losses_that_count_halve_it_once_per_round_trip() {
 }
 
 #[test]
-fn it_paces_in_bursts_that_fit_the_rate() {
+fn pacing_bursts_fit_the_rate() {
     let timely = timely();
     assert_eq!(timely.pacing_bytes_per_second(), Some(125_000_000));
     // The burst is 100 us of the rate.

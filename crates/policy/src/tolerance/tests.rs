@@ -8,7 +8,7 @@ fn aged(age: Duration) -> Evidence {
 }
 
 #[test]
-fn it_starts_at_three() {
+fn tolerance_starts_at_three() {
     let mut tolerance = Tolerance::new();
     assert!(!tolerance.is_exceeded(0, &aged(YOUNG)));
     assert!(!tolerance.is_exceeded(2, &aged(YOUNG)));
@@ -16,7 +16,7 @@ fn it_starts_at_three() {
 }
 
 #[test]
-fn it_learns_up_to_a_limit() {
+fn tolerance_grows_up_to_a_limit() {
     let mut tolerance = Tolerance::new();
     tolerance.learn(64, true);
     assert!(!tolerance.is_exceeded(64, &aged(YOUNG)));
@@ -28,7 +28,7 @@ fn it_learns_up_to_a_limit() {
 }
 
 #[test]
-fn it_forgets_by_a_quarter_every_32_losses() {
+fn tolerance_falls_by_a_quarter_every_32_losses() {
     let mut tolerance = Tolerance::new();
     tolerance.learn(102, true);
     let mut seen = [0; 4];

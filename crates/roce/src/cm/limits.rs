@@ -40,7 +40,7 @@ pub struct Profile {
     pub ready_repeats: u8,
     /// Longest extension that is granted to a peer that requests more time.
     pub extension_max: Duration,
-    /// Time that the peer is asked to wait while the application decides whether to accept, 4.096
+    /// Time that the peer has to wait while the application decides whether to accept, 4.096
     /// µs × 2^n.
     pub request_timeout: u8,
     /// The same while the application decides after REP. It is short, because a lost RTU is

@@ -94,7 +94,7 @@ impl Manager {
             return Err(DropReason::Unsupported);
         }
         let from = &origin.from;
-        let mut record = Record::asked(from, State::Requested, origin.transaction, listener);
+        let mut record = Record::of_peer(from, State::Requested, origin.transaction, listener);
         record.remote = request.local;
         record.queue_pair = request.queue_pair;
         record.repeats_max = request.cm_retries;
@@ -334,7 +334,7 @@ impl Manager {
         }
         let listener = self.listener(origin, request.service)?;
         let from = &origin.from;
-        let mut record = Record::asked(from, State::Queried, origin.transaction, listener);
+        let mut record = Record::of_peer(from, State::Queried, origin.transaction, listener);
         record.is_query = true;
         record.remote = request.id;
         // If there is no room, the query is not answered, and the peer retries.

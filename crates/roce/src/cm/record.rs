@@ -90,7 +90,7 @@ impl Record {
     }
 
     /// The record of a peer that has sent a request to this end.
-    pub(super) fn asked(
+    pub(super) fn of_peer(
         from: &Sender,
         state: State,
         transaction: u64,

@@ -6,13 +6,13 @@ use fairway_wire::roce::cm::{
 };
 
 /// Number of unanswered requests that are remembered.
-const UNHEARD_MAX: usize = 64;
+const UNANSWERED_MAX: usize = 64;
 
 /// Refuses datagrams without a receiver, and remembers the requests that it left unanswered once.
 #[derive(Clone, Debug)]
 pub struct Refuser {
     /// Ring of the sender and id of each such request.
-    unheard: [Option<(u64, CommunicationId)>; UNHEARD_MAX],
+    unanswered: [Option<(u64, CommunicationId)>; UNANSWERED_MAX],
     next: usize,
 }
 
@@ -25,7 +25,7 @@ impl Default for Refuser {
 impl Refuser {
     /// A refuser that has refused nothing.
     pub const fn new() -> Refuser {
-        Refuser { unheard: [None; UNHEARD_MAX], next: 0 }
+        Refuser { unanswered: [None; UNANSWERED_MAX], next: 0 }
     }
 
     /// Returns the answer to a datagram without a receiver, if it is answered now. `from` is the
@@ -51,12 +51,12 @@ impl Refuser {
             Ok(Datagram { message: Message::ServiceRequest(request), .. }) => request.id,
             _ => return false,
         };
-        let asked = Some((from, name));
-        if self.unheard.contains(&asked) {
+        let request = Some((from, name));
+        if self.unanswered.contains(&request) {
             return false;
         }
-        self.unheard[self.next] = asked;
-        self.next = (self.next + 1) % UNHEARD_MAX;
+        self.unanswered[self.next] = request;
+        self.next = (self.next + 1) % UNANSWERED_MAX;
         true
     }
 }

@@ -177,11 +177,11 @@ impl Pair {
 
     /// The connection of the last request that reached side 1.
     fn requested(&mut self) -> ConnectionId {
-        let asked = self.events[1].iter().rev().find_map(|event| match event {
+        let request = self.events[1].iter().rev().find_map(|event| match event {
             Event::Requested { connection, .. } => Some(*connection),
             _ => None,
         });
-        asked.expect("a request")
+        request.expect("a request")
     }
 
     fn accept(&mut self, id: ConnectionId, queue_pair: u32) {
@@ -234,8 +234,8 @@ fn three_messages_connect_and_two_end_it() {
     let active = pair.connect(5);
     let passive = pair.requested();
     let expected = Request { local: active, ..request(5) };
-    let asked = Event::Requested { listener, connection: passive, from: 0, request: expected };
-    assert_eq!(pair.events(1), [asked]);
+    let request = Event::Requested { listener, connection: passive, from: 0, request: expected };
+    assert_eq!(pair.events(1), [request]);
     assert_eq!([active.0 >> 24, passive.0 >> 24], [7, 200], "names begin with the slot");
     pair.accept(passive, 6);
     let names = cm::Names { local: passive, remote: active };
@@ -292,7 +292,7 @@ fn any_lost_message_is_repeated() {
 }
 
 #[test]
-fn a_repeated_message_changes_nothing() {
+fn repeated_message_has_no_effect() {
     for twice in ["REQ", "REP", "RTU", "DREQ", "DREP"] {
         let mut pair = Pair::new();
         pair.listen();
@@ -396,9 +396,9 @@ fn datagrams_find_their_process() {
     pair.listen();
     let ids = {
         let active = pair.managers[0].connect(pair.now, 1, &request(5)).unwrap();
-        let asked = pair.managers[0].poll_transmit().unwrap();
-        assert_eq!(route(&asked.bytes), Route::Service(SERVICE));
-        pair.managers[1].handle_datagram(pair.now, &from(0), &asked.bytes);
+        let request = pair.managers[0].poll_transmit().unwrap();
+        assert_eq!(route(&request.bytes), Route::Service(SERVICE));
+        pair.managers[1].handle_datagram(pair.now, &from(0), &request.bytes);
         pair.run_until_idle();
         let passive = pair.requested();
         pair.managers[1].accept(pair.now, passive, &reply(6)).unwrap();
@@ -429,7 +429,7 @@ fn refusal_answers_requests_and_nothing_else() {
     let Message::Reject(reject) = refusal.message else { panic!("{refusal:?}") };
     assert_eq!((reject.refused, reject.reason), (Refused::Request, Reason::INVALID_SERVICE));
     assert_eq!(reject.names.remote, CommunicationId(3));
-    assert_eq!(refuse(&cm::emit(&refusal)), None, "nobody answers answers");
+    assert_eq!(refuse(&cm::emit(&refusal)), None, "responses get no response");
     assert_eq!(refuse(&[0; 256]), None);
 }
 
@@ -442,11 +442,11 @@ fn a_request_of_this_host_is_refused_when_it_comes_again() {
     let mut refuser = Refuser::new();
     assert!(refuser.handle_datagram(1, false, &bytes(3)).is_some(), "from elsewhere, at once");
     for name in 0..200 {
-        let asked = bytes(name);
-        assert_eq!(refuser.handle_datagram(1, true, &asked), None, "{name}");
-        assert_eq!(refuser.handle_datagram(2, true, &asked), None, "somebody else: {name}");
-        assert!(refuser.handle_datagram(1, true, &asked).is_some(), "{name}");
-        assert!(refuser.handle_datagram(2, true, &asked).is_some(), "{name}");
+        let request = bytes(name);
+        assert_eq!(refuser.handle_datagram(1, true, &request), None, "{name}");
+        assert_eq!(refuser.handle_datagram(2, true, &request), None, "another sender: {name}");
+        assert!(refuser.handle_datagram(1, true, &request).is_some(), "{name}");
+        assert!(refuser.handle_datagram(2, true, &request).is_some(), "{name}");
     }
     // Messages that are not requests are answered at once, or never.
     let names = Names { local: CommunicationId(1), remote: CommunicationId(2) };

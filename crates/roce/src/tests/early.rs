@@ -27,7 +27,7 @@ fn packets_of_a_write_are_placed_in_any_order_and_counted_in_theirs() {
         assert!(matches!(pair.deliver(1, &sent[index]), Verdict::Place(_)), "packet {index}");
     }
     assert_eq!(pair.deliver(1, &sent[2]), Verdict::Drop(DropReason::Duplicate));
-    assert_eq!(pair.pull(1), [], "nothing is missing, as far as one can tell, and nothing done");
+    assert_eq!(pair.pull(1), [], "nothing is missing, as far as can be observed, and nothing done");
     pair.deliver(1, &sent[1]);
     assert_eq!(psns(&pair.pull(1)), [4]);
     pair.run_until_idle();

@@ -82,7 +82,7 @@ fn parameters_out_of_range_change_nothing() {
 }
 
 #[test]
-fn a_drain_lets_finish_what_was_begun() {
+fn drain_completes_operations_under_way() {
     let profile = Profile { window_packets: 2, acknowledge_every: 2, ..Profile::default() };
     let mut pair = Pair::with(Transport::Rc, Reliability::default(), profile);
     pair.write(0, 1, 4 * MTU);
@@ -101,7 +101,7 @@ fn a_drain_lets_finish_what_was_begun() {
 }
 
 #[test]
-fn a_drain_of_nothing_is_over_at_once() {
+fn drain_without_operations_ends_at_once() {
     let mut pair = Pair::new(Transport::Rc);
     pair.write(0, 1, 8);
     pair.run_until_idle();

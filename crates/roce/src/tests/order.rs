@@ -126,7 +126,7 @@ fn write_that_would_change_an_unsent_answer_is_retransmitted() {
 }
 
 #[test]
-fn of_an_answer_only_what_is_not_made_yet_is_protected() {
+fn only_unsent_bytes_of_an_answer_are_protected() {
     let mut pair = careless();
     pair.read(0, 1, 2 * MTU);
     write_to(&mut pair, 2, 8192, 8);
@@ -181,7 +181,7 @@ fn a_message_into_what_a_read_reads_waits_for_the_answer() {
 }
 
 #[test]
-fn nothing_is_placed_before_an_atomic_in_front_of_it_is_executed() {
+fn placement_waits_for_an_earlier_atomic() {
     let mut pair = Pair::new(Transport::Rc);
     pair.hold = true;
     write_to(&mut pair, 1, 4096, 8);
@@ -205,7 +205,7 @@ fn nothing_is_placed_before_an_atomic_in_front_of_it_is_executed() {
 }
 
 #[test]
-fn of_the_message_whose_turn_it_is_all_but_the_end_is_placed_early() {
+fn current_message_is_placed_early_except_its_end() {
     let mut pair = early_pair();
     pair.write(0, 1, 3 * MTU + 8);
     write_to(&mut pair, 2, 65_536, 8);

@@ -55,7 +55,7 @@ fn a_queue_of_receives_runs_over_likewise() {
 }
 
 #[test]
-fn an_armed_queue_tells_of_one_completion() {
+fn armed_queue_reports_one_completion() {
     let mut pair = Pair::new(Transport::Rc);
     let queue = pair.queues[0][0];
     pair.write(0, 1, 8);

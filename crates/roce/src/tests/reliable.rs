@@ -19,8 +19,8 @@ fn a_message_is_cut_into_packets_of_an_mtu() {
     let lengths: Vec<u32> = sent.iter().map(|one| one.gather.length()).collect();
     assert_eq!(lengths, [MTU, MTU, 100]);
     assert_eq!(psns(&sent), [0, 1, 2], "over the end of the circle");
-    let asks: Vec<bool> = sent.iter().map(|one| one.packet.bth.ack_request).collect();
-    assert_eq!(asks, [false, false, true]);
+    let ack_requests: Vec<bool> = sent.iter().map(|one| one.packet.bth.ack_request).collect();
+    assert_eq!(ack_requests, [false, false, true]);
     pair.run_until_idle();
     let offsets: Vec<u64> = pair.placed[1].iter().map(|one| one.ranges()[0].offset).collect();
     assert_eq!(offsets, [4096, 4096 + u64::from(MTU), 4096 + 2 * u64::from(MTU)]);
@@ -69,7 +69,7 @@ fn a_gap_is_refused_once_and_everything_behind_it_sent_again() {
 }
 
 #[test]
-fn a_lost_acknowledgement_is_asked_for_again() {
+fn lost_acknowledgement_is_requested_again() {
     let mut pair = Pair::new(Transport::Rc);
     pair.write(0, 1, 8);
     pair.pull(0);
@@ -121,7 +121,7 @@ fn progress_restores_retries() {
 }
 
 #[test]
-fn a_receiver_that_is_not_ready_is_asked_again_after_its_timer() {
+fn send_is_retried_after_the_timer_of_a_receiver_not_ready() {
     let mut pair = Pair::new(Transport::Rc);
     pair.send(0, 1, 8);
     pair.write(0, 2, 8);
@@ -195,7 +195,7 @@ fn credits_hold_back_messages_without_a_receive() {
 }
 
 #[test]
-fn without_credits_one_packet_asks_for_some() {
+fn sender_without_credits_sends_one_packet() {
     let mut pair = Pair::new(Transport::Rc);
     pair.write(0, 0, 8);
     pair.run_until_idle();
@@ -215,8 +215,8 @@ fn the_window_bounds_what_is_under_way() {
     pair.write(0, 1, 20 * MTU);
     let sent = pair.pull(0);
     assert_eq!(sent.len(), 8);
-    let asks = sent.iter().filter(|one| one.packet.bth.ack_request).count();
-    assert_eq!(asks, 2, "so that it moves on before it is full");
+    let ack_requests = sent.iter().filter(|one| one.packet.bth.ack_request).count();
+    assert_eq!(ack_requests, 2, "so that it moves on before it is full");
     pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::Success)]);
     assert_eq!(pair.hosts[0].counters().resent_packets, 0);

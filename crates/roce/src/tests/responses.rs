@@ -27,7 +27,7 @@ fn a_read_is_answered_in_packets_that_take_its_psns() {
 }
 
 #[test]
-fn the_rest_of_a_read_is_asked_for_again() {
+fn rest_of_a_read_is_requested_again() {
     let mut pair = Pair::new(Transport::Rc);
     pair.read(0, 1, 4 * MTU);
     pair.write(0, 2, 8);
@@ -63,7 +63,7 @@ fn many_reads(pair: &mut Pair) -> Vec<Transmit> {
 }
 
 #[test]
-fn after_a_loss_fewer_answers_are_asked_for_at_once() {
+fn fewer_answers_are_requested_at_once_after_a_loss() {
     let profile = Profile { window_adapts: true, ..Profile::default() };
     let mut pair = Pair::with(Transport::Rc, Reliability::default(), profile);
     let answers = many_reads(&mut pair);
@@ -199,7 +199,7 @@ fn long_read_does_not_overflow_the_buffer_of_a_slow_receiver() {
 }
 
 #[test]
-fn an_atomic_that_is_asked_for_again_is_answered_and_not_executed() {
+fn repeated_atomic_is_answered_and_not_executed() {
     let mut pair = Pair::new(Transport::Rc);
     pair.word = 100;
     pair.fetch_add(0, 1, 5);
@@ -258,7 +258,7 @@ fn more_reads_than_agreed_are_refused() {
 }
 
 #[test]
-fn nothing_is_acknowledged_before_it_is_in_place() {
+fn packet_is_acknowledged_only_once_placed() {
     let mut pair = Pair::new(Transport::Rc);
     pair.hold = true;
     pair.receive(1, 9, 64);

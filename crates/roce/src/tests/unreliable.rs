@@ -12,7 +12,7 @@ fn an_unreliable_send_is_done_when_it_has_left() {
     pair.receive(1, 7, 4 * MTU);
     pair.flow(1);
     assert_eq!(pair.received(1), [(7, Status::Success, 2 * MTU)]);
-    assert_eq!(pair.pull(1), [], "nobody answers");
+    assert_eq!(pair.pull(1), [], "it is not acknowledged");
 }
 
 #[test]

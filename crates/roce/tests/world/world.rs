@@ -47,7 +47,7 @@ impl Faults {
     }
 }
 
-enum Happening {
+enum WorldEvent {
     Arrival { to: usize, bytes: Vec<u8> },
     Placed { at: usize, access: Box<Access> },
     Receives { at: usize },
@@ -59,7 +59,7 @@ pub struct World {
     pub corrupted: u64,
     pub fingerprint: u64,
     now: u64,
-    events: BTreeMap<(u64, u64), Happening>,
+    events: BTreeMap<(u64, u64), WorldEvent>,
     count: u64,
     wire_free: [u64; 2],
     /// The end of the last placement that was begun, in nanoseconds.
@@ -122,8 +122,8 @@ impl World {
             traffic,
             kill_after: None,
         };
-        world.at(START, Happening::Receives { at: 0 });
-        world.at(START, Happening::Receives { at: 1 });
+        world.at(START, WorldEvent::Receives { at: 0 });
+        world.at(START, WorldEvent::Receives { at: 1 });
         world
     }
 
@@ -132,9 +132,9 @@ impl World {
         self.kill_after = Some(packets);
     }
 
-    fn at(&mut self, time: u64, happening: Happening) {
+    fn at(&mut self, time: u64, event: WorldEvent) {
         self.count += 1;
-        self.events.insert((time, self.count), happening);
+        self.events.insert((time, self.count), event);
     }
 
     fn instant(&self) -> Instant {
@@ -153,7 +153,7 @@ impl World {
             node.next == node.plan.len() && sends == 0 && pending == 0
         });
         let arriving =
-            self.events.values().any(|event| !matches!(event, Happening::Receives { .. }));
+            self.events.values().any(|event| !matches!(event, WorldEvent::Receives { .. }));
         idle && !arriving
     }
 
@@ -183,8 +183,8 @@ impl World {
                 if entry.key().0 > self.now {
                     break;
                 }
-                let happening = entry.remove();
-                self.happen(happening);
+                let event = entry.remove();
+                self.handle_event(event);
             }
         }
     }
@@ -196,10 +196,10 @@ impl World {
             .collect()
     }
 
-    fn happen(&mut self, happening: Happening) {
+    fn handle_event(&mut self, event: WorldEvent) {
         let now = self.instant();
-        match happening {
-            Happening::Receives { at } => {
+        match event {
+            WorldEvent::Receives { at } => {
                 let plan = self.nodes[1 - at].plan.clone();
                 self.nodes[at].poll(at, &plan, true);
                 if !(at == 0
@@ -210,9 +210,9 @@ impl World {
                     self.nodes[at].post_receives(&self.traffic);
                 }
                 let pause = self.traffic.receive_pause_us * 1000;
-                self.at(self.now + pause, Happening::Receives { at });
+                self.at(self.now + pause, WorldEvent::Receives { at });
             }
-            Happening::Arrival { to, bytes } => {
+            WorldEvent::Arrival { to, bytes } => {
                 if to == 1 && self.kill_after == Some(0) {
                     return;
                 }
@@ -228,7 +228,7 @@ impl World {
                 }
                 self.execute(to);
             }
-            Happening::Placed { at, access } => {
+            WorldEvent::Placed { at, access } => {
                 self.place(at, &access);
                 self.execute(at);
             }
@@ -254,7 +254,7 @@ impl World {
         {
             let bytes = target.ranges();
             let earlier = self.events.iter().filter_map(|(key, event)| match event {
-                Happening::Placed { at: other, access } => {
+                WorldEvent::Placed { at: other, access } => {
                     let is_other = *other != at || matches!(**access, Access::Atomic(_));
                     (!is_other && overlap(bytes, access.ranges())).then_some(key.0)
                 }
@@ -265,7 +265,7 @@ impl World {
             later = later.max(self.placing_until[at]);
             self.placing_until[at] = later;
         }
-        self.at(later, Happening::Placed { at, access: Box::new(access) });
+        self.at(later, WorldEvent::Placed { at, access: Box::new(access) });
     }
 
     fn execute(&mut self, at: usize) {
@@ -323,7 +323,7 @@ impl World {
             if self.random.permille(faults.reordering) {
                 delay += self.random.below(30_000);
             }
-            self.at(self.wire_free[to] + delay, Happening::Arrival { to, bytes });
+            self.at(self.wire_free[to] + delay, WorldEvent::Arrival { to, bytes });
         }
     }
 

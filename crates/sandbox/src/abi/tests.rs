@@ -43,8 +43,8 @@ fn every_field_is_at_the_documented_offset() {
         endpoint_delay: Some(Duration::from_ps(10)),
         hops: 11,
     });
-    let told = [1, 2, 3, 4, 5 | 6 << 32, 7 | 8 << 32, 15 | 9 << 32, 10, 11, 0];
-    assert_eq!(words(area.0, 64, 10), told);
+    let expected = [1, 2, 3, 4, 5 | 6 << 32, 7 | 8 << 32, 15 | 9 << 32, 10, 11, 0];
+    assert_eq!(words(area.0, 64, 10), expected);
     area.put_loss(&LossSample {
         now: Instant::from_ps(1),
         lost_bytes: 2,

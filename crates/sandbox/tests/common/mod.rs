@@ -81,7 +81,7 @@ pub fn decisions(
     events: impl Iterator<Item = Event>,
 ) -> Vec<[u64; 6]> {
     let one = |event: Event| {
-        let permitted = event.tell(policy);
+        let permitted = event.deliver(policy);
         [
             policy.window_bytes(),
             policy.pacing_bytes_per_second().unwrap_or(0),

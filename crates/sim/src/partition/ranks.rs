@@ -25,7 +25,7 @@ impl Partition {
         while let Some(execution) = nic.poll_execution() {
             match execution {
                 Execution::Copy { token, .. } => nic.handle_placed(at, token, 0),
-                Execution::Atomic(_) => unreachable!("nobody posts atomics"),
+                Execution::Atomic(_) => unreachable!("ranks post no atomics"),
             }
         }
         let before = (ranks.done, ranks.messages, ranks.failed);

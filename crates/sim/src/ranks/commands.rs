@@ -106,17 +106,20 @@ impl Ranks {
             self.failed += 1;
             return;
         }
-        let heard = now + self.program.host_ps;
+        let handled_at = now + self.program.host_ps;
         if completion.kind == CompletionKind::Receive {
             return self.received(nic, now, completion);
         }
         let link = (completion.id >> 8) as u32;
         match ORDERS[(completion.id & 7) as usize] {
             Order::Read => {
-                self.schedule(heard, Act::Came(link));
-                self.schedule(heard + self.program.host_ps, Act::Command(link, Order::Taken, 0));
+                self.schedule(handled_at, Act::Came(link));
+                self.schedule(
+                    handled_at + self.program.host_ps,
+                    Act::Command(link, Order::Taken, 0),
+                );
             }
-            _ => self.schedule(heard, Act::Freed(link)),
+            _ => self.schedule(handled_at, Act::Freed(link)),
         }
         while let Some(command) = self.blocked.front().copied() {
             if !self.post(nic, now, command) {
@@ -133,15 +136,15 @@ impl Ranks {
         let link = self.link(rank, (immediate >> 32) as u32);
         let posted = self.post_receive(nic, self.first + rank);
         posted.expect("the receive that was taken is free");
-        let heard = now + self.program.host_ps;
+        let handled_at = now + self.program.host_ps;
         match ORDERS[(immediate & 7) as usize] {
-            Order::Grant => self.schedule(heard, Act::Granted(link)),
-            Order::Match => self.schedule(heard, Act::Matched(link)),
-            Order::Taken => self.schedule(heard, Act::Freed(link)),
-            Order::Written => self.schedule(heard, Act::Came(link)),
+            Order::Grant => self.schedule(handled_at, Act::Granted(link)),
+            Order::Match => self.schedule(handled_at, Act::Matched(link)),
+            Order::Taken => self.schedule(handled_at, Act::Freed(link)),
+            Order::Written => self.schedule(handled_at, Act::Came(link)),
             Order::Eager => {
                 self.links[link as usize].placed += u64::from(completion.bytes);
-                let copied = heard + self.program.copy_ps(completion.bytes);
+                let copied = handled_at + self.program.copy_ps(completion.bytes);
                 self.schedule(copied, Act::Came(link));
             }
             order @ (Order::Put | Order::Write | Order::Read) => {

@@ -15,28 +15,32 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "fat-tree (three tiers), leaf-spine (two), rail, torus, hyperx, dragonfly or dual-plane \
          (each host has a wire into each of two networks)",
     ),
-    ("plane", "NAME", "of dual-plane, what each network is: fat-tree or leaf-spine"),
+    ("plane", "NAME", "topology of each network of dual-plane: fat-tree or leaf-spine"),
     ("sizes", "AxB[xC]", "switches in each dimension of a torus or HyperX; default: 8x8"),
     (
         "dragonfly",
         "A:H:G",
-        "switches of a group, global links of a switch, groups: A times H is a multiple of G - 1; \
-         default: 4:2:9",
+        "A switches in a group, H global links of a switch, G groups: A times H is a multiple of G \
+         - 1; default: 4:2:9",
     ),
     (
         "hosts-per-switch",
         "N",
-        "hosts of a switch of torus, hyperx and dragonfly, 1 to 512; default: 1",
+        "hosts at each switch of torus, hyperx and dragonfly, 1 to 512; default: 1",
     ),
     (
         "nodes",
         "N",
-        "hosts, 2 to 262144; default: 32 for all-to-all, 64 for moe and collectives by a ring, 128 \
-         for incast-permutation, 1024 for others, or as many as a matrix or trace has",
+        "number of hosts, 2 to 262144; default: 32 for all-to-all, 64 for moe and collectives by a \
+         ring, 128 for incast-permutation, 1024 for others, or as many as a matrix or trace has",
     ),
-    ("hosts-per-leaf", "N", "hosts of a leaf of leaf-spine and rail, 1 to 1024"),
-    ("oversubscription", "N", "ports of a leaf down for each one up, 1 to 64; default: 1"),
-    ("rails", "N", "NICs of a server, of topology rail, 1 to 64; default: 8"),
+    ("hosts-per-leaf", "N", "hosts at each leaf of leaf-spine and rail, 1 to 1024"),
+    (
+        "oversubscription",
+        "N",
+        "ports of a leaf to hosts for each port to a spine, 1 to 64; default: 1",
+    ),
+    ("rails", "N", "NICs of each server in topology rail, 1 to 64; default: 8"),
     (
         "link",
         "RATE",
@@ -46,7 +50,7 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     (
         "bytes",
         "SIZE",
-        "bytes of a message (of a token of moe), as 64M or 64K: 1 to 4294967295; default: 2000000 \
+        "bytes of a message (moe: of a token), as 64M or 64K: 1 to 4294967295; default: 2000000 \
          (moe: 7K)",
     ),
     ("messages", "N", "messages of each flow of incast-permutation, 1 to 65536; default: 4"),
@@ -58,134 +62,153 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     (
         "stack",
         "NAME",
-        "what NICs speak: fairway, roce (go-back-N), or roce-irn (what is missing is sent again)",
+        "protocol of the NICs: fairway, roce (go-back-N), or roce-irn (selective repeat)",
     ),
     (
         "mtu",
         "SIZE",
-        "payload of a packet, as 4K (the default): 64 to 32K; of RoCE a power of two, 256 to 4K",
+        "payload of a packet, as 4K (the default): 64 to 32K, for RoCE a power of two, 256 to 4K",
     ),
-    ("chunk", "SIZE", "bytes of a chunk, as 32K (the default), or policy: what the policy chooses"),
-    ("paths", "N", "paths of every channel, 1 to 256; default: 256. RoCE has one for a queue pair"),
+    ("chunk", "SIZE", "bytes of a chunk, or policy (the policy chooses); default: 32K"),
+    ("paths", "N", "paths of every channel, 1 to 256; default: 256; a queue pair of RoCE has one"),
     (
         "split",
         "N",
-        "channels (queue pairs of RoCE) of two hosts, which share the paths, 1 to 16; default: 1",
+        "channels (RoCE: queue pairs) between two hosts, which share the paths, 1 to 16; default: \
+         1",
     ),
-    ("pieces", "N", "WRITEs that a message of permutation is cut into, 1 to 4096; default: 1"),
+    ("pieces", "N", "WRITEs of which a message of permutation consists, 1 to 4096; default: 1"),
     ("tokens", "N", "tokens of each host of moe, 1 to 65536; default: 128"),
     (
         "experts",
         "N:K",
-        "experts of moe, on all hosts in turn, and those a token goes to; default: 256:8",
+        "N experts of moe, on all hosts in turn, K of which receive each token; default: 256:8",
     ),
     (
         "skew",
         "PERMILLE",
         "thousandths of tokens of moe that choose experts by Zipf's law; default: 0",
     ),
-    (
-        "path",
-        "NAME",
-        "choice of path, with everything else as policy has it: spray, p2c, plb or mp-rdma",
-    ),
+    ("path", "NAME", "path choice in place of that of policy: spray, p2c, plb or mp-rdma"),
     (
         "policy",
         "SPEC",
-        "as cc=swift,path=spray, or with modules: cc=./mine.wasm; default: Swift, for this network",
+        "policies, as cc=swift,path=spray, or a module: cc=./mine.wasm; default: Swift, set for \
+         the network",
     ),
-    ("policy-swap", "TIME:ITEM", "from then on another module: 1ms:cc=./new.wasm; may be repeated"),
+    ("policy-swap", "TIME:ITEM", "replace a module at TIME, as 1ms:cc=./new.wasm; may be repeated"),
     (
         "load",
         "PERCENT",
-        "of all hosts' links, by websearch, hadoop and sizes, 1 to 1000; default: 50",
+        "load of the hosts' links by websearch, hadoop and sizes, 1 to 1000; default: 50",
     ),
     ("flows", "N", "flows of websearch, hadoop and sizes, 1 to 16777216; default: 10000"),
-    ("routing", "NAME", "ecmp, source, spray, adaptive, dimension, valiant or ugal"),
-    ("queue", "SIZE", "room of a switch port for data; default: a bandwidth-delay product"),
-    ("overflow", "HOW", "drop or trim"),
-    ("switching", "HOW", "store (and forward) or cut-through"),
-    ("ecn", "HOW", "off, threshold:SIZE or red:LOW:HIGH[:PERMILLE]; default: red at 20 % and 80 %"),
-    ("shared-buffer", "SIZE[:PERMILLE]", "of a switch, and what a queue may hold of what is free"),
+    (
+        "routing",
+        "NAME",
+        "how switches choose links: ecmp, source, spray, adaptive, dimension, valiant or ugal",
+    ),
+    ("queue", "SIZE", "bytes that a switch port can queue; default: a bandwidth-delay product"),
+    ("overflow", "HOW", "what a full queue does with a packet: drop or trim"),
+    ("switching", "HOW", "how switches forward: store (store and forward) or cut-through"),
+    (
+        "ecn",
+        "HOW",
+        "ECN marking: off, threshold:SIZE or red:LOW:HIGH[:PERMILLE]; default: red at 20 % and 80 \
+         %",
+    ),
+    (
+        "shared-buffer",
+        "SIZE[:PERMILLE]",
+        "buffer that the ports of a switch share, and the part of its free bytes that a queue may \
+         use",
+    ),
     (
         "pfc",
         "PAUSE:RESUME",
-        "bytes that came by a link: above, data waits at its sender; below, not",
+        "priority flow control: bytes queued of a link from which its sender is paused, and \
+         resumed",
     ),
-    ("loss", "CHANCE", "that a packet is lost on its host's link, as 0.0001 or 0.01%"),
+    ("loss", "CHANCE", "probability that a packet is lost on its host's link, as 0.0001 or 0.01%"),
     (
         "fail",
         "LINKS@TIME[..TIME]",
-        "LINKS are gone from the first TIME until the second, as spine-0@20us or 4-6@0us..1ms; may be \
-         repeated. LINKS: those between two nodes (4-6; hosts are counted first, then switches tier \
-         by tier), all of a node (4, host-4, leaf-0, spine-0, aggregation-0, core-0, switch-0), or of \
-         plane-0 or plane-1",
+        "LINKS fail at the first TIME and return at the second, as spine-0@20us or 4-6@0us..1ms; \
+         may be repeated. LINKS are those between two nodes (4-6; hosts have the first numbers, \
+         then switches tier by tier), all of a node (4, host-4, leaf-0, spine-0, aggregation-0, \
+         core-0, switch-0), or all of plane-0 or plane-1",
     ),
     (
         "degrade",
         "LINKS@TIME:RATE",
-        "from TIME on LINKS have another rate, as 4-6@0us:0.5G: whole megabits per second, 1M \
-         to 100T; may be repeated",
+        "LINKS have this rate from TIME on, as 4-6@0us:0.5G: whole megabits per second, 1M to \
+         100T; may be repeated",
     ),
     (
         "delay",
         "LINKS@TIME:LATENCY",
-        "from TIME on LINKS take longer, as 4-6@0us:10ms: at most 1s; may be repeated",
+        "LINKS have this latency from TIME on, as 4-6@0us:10ms: at most 1s; may be repeated",
     ),
     ("window", "N", "packets that a channel can track; default: four bandwidth-delay products"),
-    ("burst", "N", "packets that a NIC takes from its engine at once"),
+    ("burst", "N", "packets that a NIC takes from its protocol at once"),
     (
         "timeout-min",
         "TIME",
-        "the shortest retransmission time-out; default: eight round trips, of RoCE 1ms at least",
+        "shortest retransmission time-out; default: eight round trips, for RoCE at least 1ms",
     ),
     (
         "reorder-tolerance",
         "N",
-        "packets that may overtake one before its receiver calls it lost; default: what a round trip \
-         carries, 64 at least",
+        "packets that may overtake one before the receiver reports it lost; default: those of a \
+         round trip, at least 64",
     ),
-    ("acknowledge-every", "N", "data packets, at the latest"),
-    ("end", "TIME", "of simulated time, at the latest"),
+    ("acknowledge-every", "N", "most data packets that one acknowledgement covers"),
+    ("end", "TIME", "simulated time at which a run ends at the latest"),
     (
         "grid",
         "AxB[xC]",
         "ranks in each dimension of sweep3d and halo3d; default: as equal as can be",
     ),
-    ("cells", "AxBxC", "of a rank, of sweep3d and halo3d"),
-    ("layers", "N", "of cells that sweep3d computes and sends at once"),
-    ("iterations", "N", "of sweep3d and halo3d"),
-    ("compute", "TIME", "for a layer and field of sweep3d, or an iteration of halo3d"),
-    ("ranks-per-node", "N", "of sweep3d and halo3d"),
+    ("cells", "AxBxC", "cells of each rank of sweep3d and halo3d"),
+    ("layers", "N", "layers of cells that sweep3d computes and sends at once"),
+    ("iterations", "N", "iterations of sweep3d and halo3d"),
+    (
+        "compute",
+        "TIME",
+        "computing time of a layer and field of sweep3d, or of an iteration of halo3d",
+    ),
+    ("ranks-per-node", "N", "ranks of sweep3d and halo3d on each node"),
     (
         "protocol",
         "NAME",
-        "of sweep3d and halo3d: rvma (mailboxes), rdma (address, WRITE, message), rdma-ordered \
-         (address, WRITE) or rendezvous (copies, or match, READ, acknowledgement)",
+        "protocol of sweep3d and halo3d: rvma (mailboxes), rdma (address, WRITE, message), \
+         rdma-ordered (address, WRITE) or rendezvous (copies, or match, READ, acknowledgement)",
     ),
-    ("host-latency", "TIME", "from a rank to its NIC, and back"),
-    ("copy", "RATE", "at which a rank copies, as 80G: whole megabits per second, 1M to 100T"),
-    ("eager", "SIZE", "of messages that rendezvous copies, at most"),
-    ("depth", "1|2", "messages to a neighbour under way before their sender waits"),
-    ("buffers", "N", "of a mailbox, and receives for each neighbour"),
+    ("host-latency", "TIME", "latency from a rank to its NIC, and back"),
+    ("copy", "RATE", "rate at which a rank copies, as 80G: whole megabits per second, 1M to 100T"),
+    ("eager", "SIZE", "size up to which rendezvous copies messages"),
+    ("depth", "1|2", "messages to a neighbour in flight before the sender waits"),
+    ("buffers", "N", "buffers of a mailbox, and receives for each neighbour"),
     (
         "stream",
         "A-B [NAME=VALUE]...",
-        "of streams: messages from host A to B, with verb (write, or read: then B reads from A), \
-         size (64K, or 4K..1M drawn), depth under way, count of streams, every TIME one, start, \
-         end, rate, weight, tenant, tenant-weight, hint (N, or N@TIME), paths, policy; may be \
-         repeated",
+        "a stream of messages from host A to B, with verb (write, or read: B reads from A), size \
+         (64K, or 4K..1M at random), depth (messages in flight), count (of streams), every (a \
+         message each TIME), start, end, rate, weight, tenant, tenant-weight, hint (N, or N@TIME), \
+         paths and policy; may be repeated",
     ),
-    ("measure", "TIME", "from when on streams and control are measured"),
+    ("measure", "TIME", "time from which streams and control are measured"),
     (
         "control",
         "THREADS:TIME",
-        "what schedulers run on, and for how long an event keeps a thread; default: in line, at once",
+        "threads on which schedulers run, and time that each event takes; default: in line, no \
+         time",
     ),
     (
         "coalescing",
         "HOW",
-        "of control: until-threshold, as the law asks, or slots (what comes while it is busy)",
+        "which events control receives as one: until-threshold (as the policy requests) or slots \
+         (those that arrive while it is busy)",
     ),
     ("check", "on|off", "check that every byte is placed once and where it belongs"),
 ];

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_offer_the_load_that_is_asked_for() {
+    fn flows_offer_the_configured_load() {
         for name in ["websearch", "hadoop"] {
             let sizes = Sizes::named(name).expect("a distribution");
             let flows = poisson(64, 50_000, &sizes, 50, 100_000, 1);

@@ -46,7 +46,7 @@ fn collectives_bring_all_data_to_every_rank() {
     for hosts in [2u32, 3, 7, 16] {
         for kind in [Collective::RingAllReduce, Collective::AllGather, Collective::TreeAllReduce] {
             let flows = collective(kind, hosts, 1 << 20);
-            let mut knows: Vec<Vec<bool>> =
+            let mut data: Vec<Vec<bool>> =
                 (0..hosts).map(|host| (0..hosts).map(|other| other == host).collect()).collect();
             for (index, flow) in flows.iter().enumerate() {
                 // A flow waits only for flows that precede it and that end at its source.
@@ -54,11 +54,11 @@ fn collectives_bring_all_data_to_every_rank() {
                     assert!((after.flow as usize) < index && after.delivered);
                     assert_eq!(flows[after.flow as usize].destination, flow.source);
                 }
-                let told = knows[flow.source as usize].clone();
-                let hears = &mut knows[flow.destination as usize];
-                hears.iter_mut().zip(told).for_each(|(known, told)| *known |= told);
+                let sent = data[flow.source as usize].clone();
+                let received = &mut data[flow.destination as usize];
+                received.iter_mut().zip(sent).for_each(|(known, sent)| *known |= sent);
             }
-            assert!(knows.iter().flatten().all(|known| *known), "{kind:?} of {hosts}");
+            assert!(data.iter().flatten().all(|known| *known), "{kind:?} of {hosts}");
         }
         let ring = collective(Collective::ReduceScatter, hosts, 1 << 20);
         assert_eq!(ring.len() as u32, hosts * (hosts - 1));

@@ -176,11 +176,11 @@ impl Program {
         let flows = flows_of(operation);
         let mut sent = vec![Vec::new(); ranks.len()];
         let mut comes = vec![Vec::new(); ranks.len()];
-        let mut heard = vec![false; flows.len()];
+        let mut is_awaited = vec![false; flows.len()];
         for (index, flow) in flows.iter().enumerate() {
             // A later flow ends after the flows that it waits for, so the rank need not wait for
             // those.
-            flow.after.iter().for_each(|after| heard[after.flow as usize] = true);
+            flow.after.iter().for_each(|after| is_awaited[after.flow as usize] = true);
             sent[flow.source as usize].push(first + index as u32);
             comes[flow.destination as usize].push(index);
         }
@@ -193,7 +193,7 @@ impl Program {
         }
         let mut ends = Vec::with_capacity(ranks.len());
         for (at, rank) in ranks.iter().enumerate() {
-            let comes = comes[at].iter().filter(|index| !heard[**index]);
+            let comes = comes[at].iter().filter(|index| !is_awaited[**index]);
             let comes = comes.map(|index| placed(first + *index as u32));
             let sent = sent[at].iter().map(|flow| After { flow: *flow, delivered: false });
             let gate = gates[at].map(placed);

@@ -157,7 +157,7 @@ impl Model {
     fn noticed(&mut self, world: &mut World, life: Life, done: &Completion) -> Result<(), Finding> {
         let id = done.immediate.unwrap_or(u64::MAX) as usize;
         let Some(&operation) = self.operations.get(id) else {
-            return Err("immediate data nobody sent".into());
+            return Err("immediate data that was not sent".into());
         };
         let fits = operation.kind == Kind::WriteImmediate
             && !operation.is_unreliable()

@@ -187,8 +187,8 @@ impl Program {
     pub fn is_doomed(&self, index: usize) -> bool {
         let operation = &self.operations[index];
         let ends = [operation.node, self.jetties[operation.jetty]];
-        let is_heard = self.dead.is_none_or(|dead| !ends.contains(&dead));
-        operation.is_reliable() && (operation.token == Token::Wrong || !is_heard)
+        let is_reachable = self.dead.is_none_or(|dead| !ends.contains(&dead));
+        operation.is_reliable() && (operation.token == Token::Wrong || !is_reachable)
     }
 
     /// Number of nodes of the program.
@@ -277,14 +277,14 @@ impl FromStr for Operation {
         let mut operation =
             Operation::new(kind).of(digit(jetty)? as usize).to(digit(node)? as usize);
         for word in words {
-            operation.ask(word).ok_or_else(bad)?;
+            operation.set(word).ok_or_else(bad)?;
         }
         Ok(operation)
     }
 }
 
 impl Operation {
-    fn ask(&mut self, word: &str) -> Option<()> {
+    fn set(&mut self, word: &str) -> Option<()> {
         let order = &mut self.order;
         match word {
             "roi" => order.mode = ServiceMode::Roi,

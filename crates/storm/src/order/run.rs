@@ -301,7 +301,7 @@ impl World<'_> {
                 if atomic.target.length != 8 {
                     return Err(format!("a word of 8 bytes was expected: {atomic:?}").into());
                 }
-                let op = self.program.adder(atomic.operand).ok_or("nobody adds that")?;
+                let op = self.program.adder(atomic.operand).ok_or("no operation adds that")?;
                 if self.program.operations[op].node != node {
                     return Err(format!("operation {op} is executed at node {node}").into());
                 }
@@ -341,7 +341,7 @@ impl World<'_> {
         }
         let at = if is_receive { (offset - RECEIVES) % SLOT } else { offset };
         let owner = payload.first().and_then(|&byte| self.program.owner(byte));
-        let op = owner.ok_or_else(|| format!("{payload:02x?} is nobody's"))?;
+        let op = owner.ok_or_else(|| format!("{payload:02x?} belongs to no operation"))?;
         let operation = &self.program.operations[op];
         let own = self.program.payload(op);
         let is_right = own.get(at..at + length) == Some(&payload[..])
@@ -364,7 +364,7 @@ impl World<'_> {
             }
             let driver = &mut self.hosts[node].driver;
             if let Some(duty) = driver.poll_access(self.now) {
-                self.line(|_| format!("{node}   is told {duty:?}"));
+                self.line(|_| format!("{node}   receives {duty:?}"));
                 self.assign(node, duty)?;
                 continue;
             }
@@ -409,7 +409,7 @@ impl World<'_> {
             (CompletionKind::ReceiveWrite, Some(immediate)) => Some(immediate as usize),
             _ => self.program.owner(self.hosts[node].own_bytes(buffer, 1)[0]),
         };
-        let op = op.ok_or_else(|| format!("nobody sent what {completion:?} brings"))?;
+        let op = op.ok_or_else(|| format!("no operation explains {completion:?}"))?;
         let length = self.program.operations[op].bytes();
         let is_send = matches!(self.program.operations[op].kind, Kind::Send(_));
         if is_send && self.hosts[node].own_bytes(buffer, length) != self.program.payload(op) {
@@ -498,7 +498,7 @@ impl World<'_> {
 
     fn fire(&mut self) -> Result<(), Finding> {
         let due = self.hosts.iter().filter_map(|host| host.driver.poll_timeout());
-        let due = due.reduce(Instant::min).ok_or("nobody waits for anything")?;
+        let due = due.reduce(Instant::min).ok_or("no timer is armed")?;
         self.now = self.now.max(due);
         self.line(|_| format!("the time is {} ns", due.as_ps() / 1000));
         for node in 0..self.hosts.len() {

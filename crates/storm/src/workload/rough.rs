@@ -81,7 +81,7 @@ impl Workload {
         world.trace.line(now, node, || format!("closes {channel:?}"));
         model.closes(world, life, channel);
         world.look(node);
-        world.nudge(node);
+        world.schedule_poll(node);
         Ok(())
     }
 

@@ -58,7 +58,7 @@ impl World {
         }
         let index = (received.route.destination_tpn.value() & 0xFFFF) as usize;
         let Some(Some(note)) = self.nodes[node].channels.get_mut(index) else { return Ok(()) };
-        note.heard = self.now;
+        note.last_received_at = self.now;
         let (psn, is_void) = match received.packet {
             Packet::Data(data) => (data.psn.value(), false),
             Packet::Void(void) => (void.psn.value(), true),
@@ -155,7 +155,7 @@ impl World {
 }
 
 /// Checks the handling of a datagram: it is accepted once, and dropped as a copy only if it is one,
-/// or so late that the receiver cannot tell.
+/// or so late that the receiver cannot detect it.
 fn note_datagram(
     taken: &mut BTreeSet<u64>,
     number: u64,

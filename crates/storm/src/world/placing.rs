@@ -50,7 +50,7 @@ impl World {
         if let Some(at) = self.nodes[node].late.iter().position(|late| late.id == id) {
             let late = self.nodes[node].late.remove(at);
             self.place(node, late)?;
-            self.nudge(node);
+            self.schedule_poll(node);
         }
         Ok(())
     }

@@ -31,7 +31,7 @@ impl Channel {
         shared: &mut Shared,
         now: Instant,
         psn: Psn,
-        asked: bool,
+        ack_requested: bool,
         retry: bool,
     ) {
         self.tp.note_arrival(psn);
@@ -40,7 +40,7 @@ impl Channel {
         // A peer keeps its answers until they are acknowledged, and has room for twice as many as
         // this side may have requests.
         let every = shared.config.profile().acknowledge_every.min(self.slots.reads());
-        if asked
+        if ack_requested
             || unacknowledged >= every
             || gap > shared.config.profile().reorder_tolerance as i32
         {
@@ -218,7 +218,7 @@ impl Channel {
         let is_trusting = shared.is_injected(InjectedBug::TrustNewPath);
         self.recovery.measure_round_trips(&mut self.paths, gain.now, psn, &sent, is_trusting);
         let ready = PathAck { now: gain.now, acked_packets: 1, ..PathAck::default() };
-        self.paths.tell(sent.path, &ready);
+        self.paths.report_ack(sent.path, &ready);
         gain.bytes += u32::from(sent.bytes);
         gain.packets += 1;
         gain.paths.insert(sent.path);
@@ -273,10 +273,10 @@ impl Channel {
         self.paths.note_marked(path, marked_packets);
         if marked_packets > 0 || rtt.is_some() {
             let ready = PathAck { now, acked_packets: 0, marked_packets, rtt };
-            self.paths.tell(path, &ready);
+            self.paths.report_ack(path, &ready);
         }
-        let asks_to_slow_down = ack.flags.contains(AckFlags::PRESSURE);
-        shared.counters.pressure_received += u64::from(asks_to_slow_down);
+        let reports_pressure = ack.flags.contains(AckFlags::PRESSURE);
+        shared.counters.pressure_received += u64::from(reports_pressure);
         let sample = AckSample {
             now,
             acked_bytes: gain.bytes,
@@ -287,7 +287,7 @@ impl Channel {
             marked_packets,
             bytes_in_flight: u64::from(self.tp.flight()),
             hint: ack.hint,
-            pressure: asks_to_slow_down || shared.backpressure.slows_transmission(),
+            pressure: reports_pressure || shared.backpressure.slows_transmission(),
             window_limited: self.congestion.take_limit(),
             endpoint_delay: self.endpoint_delay(now, path, rtt),
             ..AckSample::default()
@@ -295,6 +295,6 @@ impl Channel {
         self.congestion.controller_mut().on_ack(&sample);
         shared.counters.acks_reported += 1;
         self.trace_ack(&mut shared.flows, &sample);
-        self.ask_for_credit(&mut shared.schedule, now);
+        self.queue_credit_request(&mut shared.schedule, now);
     }
 }

@@ -135,7 +135,7 @@ impl Channel {
                 && let Some(next) = self.bypass.waiting.pop_front(&mut shared.messages)
             {
                 self.take_number(shared, next);
-                return Some(self.ask(shared, now, next));
+                return Some(self.bypass_packet(shared, now, next));
             }
             let index = first?;
             self.bypass.sending.unlink(&mut shared.messages, index);
@@ -145,7 +145,7 @@ impl Channel {
                 self.bypass.waiting.push_back(&mut shared.messages, index);
                 continue;
             }
-            return Some(self.ask(shared, now, index));
+            return Some(self.bypass_packet(shared, now, index));
         }
     }
 
@@ -197,7 +197,7 @@ impl Channel {
         let place = &mut shared.messages[index].place;
         let list = match core::mem::replace(place, MessagePlace::Unlisted) {
             MessagePlace::Bypassing => &mut self.bypass.sending,
-            MessagePlace::Asked => &mut self.bypass.repeats.flying,
+            MessagePlace::AwaitingAnswer => &mut self.bypass.repeats.flying,
             _ => return,
         };
         list.unlink(&mut shared.messages, index);

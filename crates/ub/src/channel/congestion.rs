@@ -9,7 +9,7 @@ use fairway_policy::CongestionControl;
 use fairway_wire::{Duration, Instant};
 
 /// Bytes sent without a requested acknowledgement after which the end of a chunk requests one.
-const ASK_BYTES: u64 = 256 * 1024;
+const ACK_REQUEST_BYTES: u64 = 256 * 1024;
 
 /// The congestion control of a channel, and the state that the protocol keeps for it.
 pub(super) struct Congestion {
@@ -19,7 +19,7 @@ pub(super) struct Congestion {
     /// Set if the congestion control has held a packet back since the last acknowledgement.
     is_limiting: bool,
     /// Bytes sent since an acknowledgement was last requested.
-    unasked: u32,
+    since_ack_request: u32,
     credit: CreditState,
 }
 
@@ -30,7 +30,7 @@ impl Congestion {
             controller,
             pace: Pace::new(now),
             is_limiting: false,
-            unasked: 0,
+            since_ack_request: 0,
             credit: CreditState::new(is_on_credit),
         }
     }
@@ -100,14 +100,14 @@ impl Congestion {
     /// Counts bytes that leave for the first time. True if so many have left since an
     /// acknowledgement was last requested that the end of a chunk requests one.
     #[inline]
-    pub(super) fn count_unasked(&mut self, bytes: u32, window: u64) -> bool {
-        self.unasked = self.unasked.saturating_add(bytes);
-        u64::from(self.unasked) >= (window / 8).min(ASK_BYTES)
+    pub(super) fn count_since_ack_request(&mut self, bytes: u32, window: u64) -> bool {
+        self.since_ack_request = self.since_ack_request.saturating_add(bytes);
+        u64::from(self.since_ack_request) >= (window / 8).min(ACK_REQUEST_BYTES)
     }
 
     /// Notes that an acknowledgement is requested.
     #[inline]
-    pub(super) fn note_asked(&mut self) {
-        self.unasked = 0;
+    pub(super) fn note_ack_request(&mut self) {
+        self.since_ack_request = 0;
     }
 }

@@ -3,7 +3,7 @@
 
 use super::Channel;
 use super::receive::Judgement;
-use super::respond::is_question;
+use super::respond::is_fetch;
 use crate::api::{ChannelId, Completion, DropReason, LocalRange, Rights, Status, is_numbered};
 use crate::arrival::{Arrival, UnreportedReceive};
 use crate::deferred::{Deferred, DeferredState};
@@ -69,7 +69,7 @@ impl Channel {
             SequenceStatus::Next => self.hold_while_read(shared, tracker, data, payload),
             SequenceStatus::Early if order.tag == Tag::Ro => None,
             // Messages with payload are admitted now, and placed when they are next in order.
-            SequenceStatus::Early if order.tag == Tag::Mo && !is_question(&data.operation) => None,
+            SequenceStatus::Early if order.tag == Tag::Mo && !is_fetch(&data.operation) => None,
             SequenceStatus::Early if shared.is_injected(InjectedBug::StrictOvertakes) => None,
             SequenceStatus::Early => Some(self.hold(shared, tracker, data, payload)),
             SequenceStatus::Past => Some(Judgement::Refuse(Refusal::Operation)),
@@ -203,8 +203,8 @@ impl Channel {
             }
             Judgement::Drop(reason) => {
                 shared.deferred.free(index, &mut shared.channels);
-                // The initiator does not repeat an acknowledged request by itself, so it is asked
-                // to send it again, as often as necessary. The shortage is not one of receives.
+                // The initiator does not repeat an acknowledged request by itself, so the refusal
+                // requests it again, as often as necessary. The shortage is not one of receives.
                 let refusal = match reason {
                     DropReason::Malformed => Refusal::Operation,
                     _ if shared.is_injected(InjectedBug::BlameReceives) => {

@@ -25,8 +25,8 @@ impl Channel {
     ) {
         let mut lost = [0; PATHS_MAX];
         let across = self.recovery.compares_across_paths();
-        let asked = if across { self.paths.busy() } else { touched };
-        for path in asked {
+        let candidates = if across { self.paths.busy() } else { touched };
+        for path in candidates {
             if self.paths.oldest(path).is_none() {
                 self.paths.note_idle(path);
             } else {
@@ -173,7 +173,7 @@ impl Channel {
         self.paths.land(sent.path, psn, &mut self.send.links(send_blocks));
         self.send.await_resend(psn, sent.bytes, send_blocks);
         // Even a packet that only fills a sequence number needs credit.
-        self.ask_for_credit(schedule, flows.now);
+        self.queue_credit_request(schedule, flows.now);
         self.tp.land(u32::from(sent.bytes));
     }
 
@@ -191,7 +191,7 @@ impl Channel {
         self.paths.report_loss(path, &sample);
         self.trace_loss(flows, &sample);
         self.suspect(schedule, flows.now, path, None);
-        self.ask_for_credit(schedule, now);
+        self.queue_credit_request(schedule, now);
     }
 
     /// Handles an overdue oldest packet of some path. It is resent as a probe; the others of its

@@ -55,8 +55,8 @@ impl Channel {
                 let is_it = arrival.message == number && arrival.channel == Some(self.index());
                 (is_it && !arrival.refused).then(|| self.break_off(shared, index))
             }
-            Purpose::Read(question) => {
-                self.fail_answered(shared, question);
+            Purpose::Read(request) => {
+                self.fail_answered(shared, request);
                 None
             }
             _ => Some(Refusal::Access),
@@ -71,8 +71,8 @@ impl Channel {
                 if !self.acks.placed(token.psn) {
                     return;
                 }
-                if let Purpose::Read(question) = token.purpose {
-                    self.retire_placed(shared, question);
+                if let Purpose::Read(request) = token.purpose {
+                    self.retire_placed(shared, request);
                 }
                 self.note_received(shared, now, token.psn, token.ack_request, token.retry);
             }
@@ -125,7 +125,7 @@ impl Channel {
     /// Fails a local READ whose answer could not be placed.
     fn fail_answered(&mut self, shared: &mut Shared, index: Index<Message>) {
         if self.is_answered(shared, index) {
-            self.finish_question(shared, index, Status::LocalMemory);
+            self.finish_request(shared, index, Status::LocalMemory);
         }
     }
 
@@ -225,7 +225,7 @@ impl Channel {
 
     /// A new answer, without content yet, to the READ that `begun` answers.
     fn successor_of_read(&self, begun: &Message) -> Message {
-        Message::answer(self.index(), &begun.asked())
+        Message::answer(self.index(), &begun.request_fields())
     }
 
     /// Answers a READ with a refusal, instead of the answer that was begun. False if no record is

@@ -120,7 +120,7 @@ impl Channel {
             slots: MessageSlots::new(slots, reads),
             retries: Retries::default(),
             inbound: Inbound::new(limits.message_slots),
-            paths: Paths::new(config.paths, (id.0 % config.paths) as u8, path, now),
+            paths: Paths::new(config.paths, path, now),
             congestion: Congestion::new(congestion, now),
             recovery: Recovery::new(config.first_psn, loss, now),
             bypass: Box::new(BypassState::new(config.bypass)),

@@ -73,8 +73,10 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    /// Creates `count` usable paths, of which small messages take `small`.
-    pub(super) fn new(count: u32, small: u8, choice: Box<dyn PathChoice>, now: Instant) -> Paths {
+    /// Creates `count` usable paths. Small messages take the first one, at both ends of the
+    /// channel: an acknowledgement leaves by the path of the packet that it answers, so it can
+    /// leave in one run with a small message that answers, too.
+    pub(super) fn new(count: u32, choice: Box<dyn PathChoice>, now: Instant) -> Paths {
         let view = PathView { usable: true, ..PathView::default() };
         Paths {
             views: alloc::vec![view; count as usize],
@@ -82,7 +84,7 @@ impl Paths {
             busy: PathSet::default(),
             usable: count,
             probes_due: 0,
-            small,
+            small: 0,
             chunk: Chunk::default(),
             choice,
         }
@@ -235,7 +237,7 @@ impl Paths {
             self.note_round_trip(path, round_trip);
         }
         let ready = PathAck { now, rtt: Some(round_trip), ..PathAck::default() };
-        self.tell(path, &ready);
+        self.report_ack(path, &ready);
     }
 
     /// Counts packets of a path that arrived with congestion marks.
@@ -246,7 +248,7 @@ impl Paths {
 
     /// Reports the result of an acknowledgement for a path to the policy.
     #[inline]
-    pub(super) fn tell(&mut self, path: u8, ready: &PathAck) {
+    pub(super) fn report_ack(&mut self, path: u8, ready: &PathAck) {
         self.choice.on_ack(usize::from(path), ready);
     }
 

@@ -51,8 +51,8 @@ struct Probing {
 struct PathProbe {
     is_due: bool,
     /// The number of the probe under way, if one is, and when it left.
-    asked: Option<u32>,
-    asked_at: Instant,
+    pending: Option<u32>,
+    sent_at: Instant,
     /// Bytes sent since a probe was last due.
     bytes: u64,
     /// The shortest round trip of data.
@@ -72,7 +72,7 @@ impl Probing {
         Some(Box::new(Probing { spec, paths, due: 0, next: 0 }))
     }
 
-    fn ask(&mut self, path: u8) {
+    fn make_due(&mut self, path: u8) {
         let probe = &mut self.paths[usize::from(path)];
         self.due += u32::from(!probe.is_due);
         probe.is_due = true;
@@ -83,7 +83,7 @@ impl Probing {
     /// as lost. (If a second one were sent, the first one's answer would be ignored.)
     fn is_idle(&self, path: u8, now: Instant) -> bool {
         let probe = &self.paths[usize::from(path)];
-        !probe.is_due && (probe.asked.is_none() || now.elapsed_since(probe.asked_at) >= FRESH)
+        !probe.is_due && (probe.pending.is_none() || now.elapsed_since(probe.sent_at) >= FRESH)
     }
 
     fn take_due(&mut self) -> Option<u8> {
@@ -150,7 +150,7 @@ impl Channel {
             let path = probing.next;
             probing.next = ((usize::from(path) + 1) % probing.paths.len()) as u8;
             if probing.is_idle(path, now) {
-                probing.ask(path);
+                probing.make_due(path);
                 self.mark_urgent(schedule);
             }
         }
@@ -171,7 +171,7 @@ impl Channel {
         let probe = &mut probing.paths[usize::from(path)];
         probe.bytes += u64::from(bytes);
         if probe.bytes >= enough && probing.is_idle(path, now) {
-            probing.ask(path);
+            probing.make_due(path);
             self.mark_urgent(schedule);
         }
     }
@@ -196,7 +196,7 @@ impl Channel {
             Some(sample) => sample > probe.least.times(u64::from(times)),
         };
         if is_odd && probing.is_idle(path, now) {
-            probing.ask(path);
+            probing.make_due(path);
             self.mark_urgent(schedule);
         }
     }
@@ -216,7 +216,7 @@ impl Channel {
         let path = probing.take_due()?;
         let number = shared.random.number() as u32 & Probe::NUMBER_MAX;
         let probe = &mut probing.paths[usize::from(path)];
-        (probe.asked, probe.asked_at) = (Some(number), now);
+        (probe.pending, probe.sent_at) = (Some(number), now);
         shared.counters.round_trip_probes_sent += 1;
         Some(self.bare(&shared.config, path, Packet::Probe(Probe { number, turn_ns: None })))
     }
@@ -259,11 +259,11 @@ impl Channel {
         let Some(probing) = &mut self.probes.probing else { return };
         let probe = &mut probing.paths[usize::from(path)];
         // An answer to a probe that was not sent, or is no longer under way, proves nothing.
-        if probe.asked != Some(number) {
+        if probe.pending != Some(number) {
             return;
         }
-        probe.asked = None;
-        let round_trip = now.elapsed_since(probe.asked_at).saturating_sub(turn);
+        probe.pending = None;
+        let round_trip = now.elapsed_since(probe.sent_at).saturating_sub(turn);
         if round_trip == Duration::ZERO {
             // By the peer's clock it kept the probe for longer than the answer took to arrive.
             return;

@@ -3,7 +3,7 @@
 use super::Channel;
 use super::ack_state::BlockReason;
 use super::execute::atomic_execution;
-use super::respond::{has_taack, is_question};
+use super::respond::{has_taack, is_fetch};
 use crate::api::{DropReason, LocalRange, Received, Rights, SegmentId, Status};
 use crate::arrival::{Arrival, ArrivalKind, Turn};
 use crate::injected_bug::InjectedBug;
@@ -76,7 +76,7 @@ impl Channel {
             Judgement::Place { target, purpose } => {
                 let token = token(purpose);
                 let why = match purpose {
-                    Purpose::Read(question) => BlockReason::PlacingAnswer { question },
+                    Purpose::Read(request) => BlockReason::PlacingAnswer { request },
                     _ => BlockReason::Placing,
                 };
                 self.acks.block(data.psn, why);
@@ -165,7 +165,7 @@ impl Channel {
             _ => {}
         }
         let multi = data.index > 0 || !data.last;
-        if multi && is_question(&data.operation) {
+        if multi && is_fetch(&data.operation) {
             return Judgement::Drop(DropReason::Malformed);
         }
         if multi {

@@ -248,7 +248,7 @@ impl Channel {
         // ordered or not: the refusal counts only when none of those is left.
         let overtakes = shared.messages[index].order.request().receive_in_order
             && Self::overtakes(shared, index);
-        let is_hasty = shared.is_injected(InjectedBug::RetryAtOnce);
+        let retries_at_once = shared.is_injected(InjectedBug::RetryAtOnce);
         let plan = Self::overtaking_plan(&shared.config);
         let message = &mut shared.messages[index];
         let own = shared.jetties.not_ready_retries(message.jetty);
@@ -263,7 +263,7 @@ impl Channel {
             message.attempts.refuse_not_ready(retry_at);
             if !overtakes {
                 message.attempts.count_retry();
-            } else if !is_hasty {
+            } else if !retries_at_once {
                 let first = shared.initiator.first(message);
                 message.attempts.note_overtaking(first, plan);
                 let distance = Self::distance(shared, index, first);

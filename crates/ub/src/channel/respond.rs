@@ -4,7 +4,7 @@ use super::Channel;
 use super::receive::{Judgement, place_at};
 use crate::api::{DropReason, LocalRange, Rights, Status, is_numbered};
 use crate::injected_bug::InjectedBug;
-use crate::message::{Asked, Message, MessagePlace, Reply};
+use crate::message::{Message, MessagePlace, Reply, RequestFields};
 use crate::placement::Purpose;
 use crate::pool::Index;
 use crate::shared::Shared;
@@ -15,8 +15,9 @@ pub(crate) fn has_taack(order: &Order) -> bool {
     matches!(order.mode, ServiceMode::Roi | ServiceMode::Rot)
 }
 
-/// True if an operation requests an answer in every mode. Such a request is one packet.
-pub(crate) fn is_question(operation: &Operation) -> bool {
+/// True if an operation returns data of the target, and so gets an answer in every mode. Such a
+/// request is one packet.
+pub(crate) fn is_fetch(operation: &Operation) -> bool {
     matches!(operation, Operation::Read { .. } | Operation::Get(_) | Operation::Atomic { .. })
 }
 
@@ -32,14 +33,14 @@ impl Channel {
         if self.inbound.answers() >= 2 * shared.config.limits().read_slots {
             return None;
         }
-        let question = is_question(&data.operation);
-        let asked = Asked {
+        let fetches = is_fetch(&data.operation);
+        let request = RequestFields {
             jetty: data.jetty,
             transaction: data.transaction,
-            slot: if question { data.slot } else { data.order.request_slot },
+            slot: if fetches { data.slot } else { data.order.request_slot },
             sequence: data.order.sequence,
         };
-        let index = shared.messages.add(Message::answer(self.index(), &asked))?;
+        let index = shared.messages.add(Message::answer(self.index(), &request))?;
         self.inbound.begin_answer();
         Some(index)
     }
@@ -179,8 +180,8 @@ impl Channel {
     // ---- answers to local requests ----
 
     /// The operation that an answer is for, if it still waits for one.
-    fn asked(&self, shared: &Shared, data: &Data) -> Option<Index<Message>> {
-        let index = self.slots.asker(data.slot)?;
+    fn answered_request(&self, shared: &Shared, data: &Data) -> Option<Index<Message>> {
+        let index = self.slots.read_slot_owner(data.slot)?;
         let message = &shared.messages[index];
         // A message may be refused when its first packet has arrived and others have not been sent.
         let is_refusal = matches!(data.operation, Operation::Done { refusal: Some(_), .. });
@@ -203,17 +204,17 @@ impl Channel {
         payload: u32,
     ) -> Judgement {
         let nothing = Judgement::Accept { purpose: Purpose::Plain };
-        let Some(index) = self.asked(shared, data) else {
+        let Some(index) = self.answered_request(shared, data) else {
             // No operation waits for the answer; it must not hold the sender up.
             shared.counters.drops[DropReason::NoRead as usize] += 1;
             return nothing;
         };
-        let asked = &mut shared.messages[index];
+        let request = &mut shared.messages[index];
         match data.operation {
-            Operation::ReadResponse if asked.asks_for_bytes() => {
+            Operation::ReadResponse if request.requests_bytes() => {
                 self.judge_read_response(shared, index, data, payload)
             }
-            Operation::AtomicResponse { value } if asked.note_old(value) => {
+            Operation::AtomicResponse { value } if request.note_old(value) => {
                 self.finish_answered(shared, index);
                 nothing
             }
@@ -228,7 +229,7 @@ impl Channel {
                 }
                 nothing
             }
-            Operation::Done { refusal: None, .. } if !asked.is_question() => {
+            Operation::Done { refusal: None, .. } if !request.is_fetch() => {
                 self.finish_answered(shared, index);
                 nothing
             }
@@ -259,7 +260,7 @@ impl Channel {
     /// nor another READ.
     pub(crate) fn is_answered(&self, shared: &Shared, index: Index<Message>) -> bool {
         let message = &shared.messages[index];
-        message.asks_for_bytes()
+        message.requests_bytes()
             && message.channel == Some(self.index())
             && message.attempts.is_open()
             && message.place == MessagePlace::Unlisted
@@ -288,11 +289,11 @@ impl Channel {
 
     /// Completes an operation whose whole answer is in place.
     pub(crate) fn finish_answered(&mut self, shared: &mut Shared, index: Index<Message>) {
-        self.finish_question(shared, index, Status::Success);
+        self.finish_request(shared, index, Status::Success);
     }
 
     /// Ends an operation that waits for an answer, with whatever part of the answer has arrived.
-    pub(crate) fn finish_question(
+    pub(crate) fn finish_request(
         &mut self,
         shared: &mut Shared,
         index: Index<Message>,

@@ -175,7 +175,7 @@ impl Channel {
                 shared.puts.note(&shared.messages, index);
             }
             let number = match was_notice {
-                true => shared.puts.told(&shared.messages, index),
+                true => shared.puts.report_confirmed(&shared.messages, index),
                 false => shared.puts.over(&mut shared.messages, index, unnoted),
             };
             self.call_puts(shared, index);
@@ -213,7 +213,7 @@ impl Channel {
         }
         let message = &mut shared.messages[index];
         let Some(slot) = message.slots.release() else { return };
-        if message.is_question() {
+        if message.is_fetch() {
             return self.pass_read_slot(shared, slot);
         }
         self.pass_message_slot(shared, slot);
@@ -224,7 +224,7 @@ impl Channel {
     fn release_message_slot(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &mut shared.messages[index];
         if message.order.tag() == Tag::Mo
-            && !message.is_question()
+            && !message.is_fetch()
             && let Some(slot) = message.slots.release()
         {
             self.pass_message_slot(shared, slot);

@@ -42,7 +42,7 @@ impl MessageSlots {
     }
 
     /// The message that has a read slot. The peer names the slot, so it may not exist.
-    pub(super) fn asker(&self, slot: u8) -> Option<Index<Message>> {
+    pub(super) fn read_slot_owner(&self, slot: u8) -> Option<Index<Message>> {
         self.of_reads.owner(slot)
     }
 
@@ -68,14 +68,14 @@ impl MessageSlots {
         if needs_read_slot && !first && self.of_reads.free() <= self.kept_for_first() {
             return false;
         }
-        if message.awaits_answer() && !message.is_question() && !message.slots.has_request() {
+        if message.awaits_answer() && !message.is_fetch() && !message.slots.has_request() {
             let Some(slot) = self.of_reads.take(index) else { return false };
             message.slots.take_request(slot);
         }
         if message.slots.has_slot() {
             return true;
         }
-        let slots = if message.is_question() {
+        let slots = if message.is_fetch() {
             &mut self.of_reads
         } else if message.progress.is_multi() {
             &mut self.of_messages
@@ -171,7 +171,7 @@ impl MessageSlots {
         self.awaiting_read_slot.unlink(messages, index);
         self.of_reads.pass(slot, index);
         let message = &mut messages[index];
-        if message.is_question() {
+        if message.is_fetch() {
             message.slots.take(slot);
         } else {
             message.slots.take_request(slot);

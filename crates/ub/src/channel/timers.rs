@@ -145,7 +145,7 @@ impl Channel {
             Timer::Bypass => self.bypass_timer(shared, now),
             Timer::CreditRequest if shared.is_injected(InjectedBug::AskOnce) => {}
             Timer::CreditRequest => {
-                self.ask_for_credit(&mut shared.schedule, now);
+                self.queue_credit_request(&mut shared.schedule, now);
                 // The policy may have gained credit from earlier events.
                 self.mark_ready(&mut shared.schedule);
             }

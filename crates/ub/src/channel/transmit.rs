@@ -214,11 +214,11 @@ impl Channel {
         let is_first = packet_index == 0;
         let start_known =
             self.paths.leaves_address_out(index, is_first, message.progress.is_start_known());
-        let enough = self.congestion.count_unasked(bytes, window);
+        let enough = self.congestion.count_since_ack_request(bytes, window);
         let ack_request =
             (idle && requests_ack(message)) || full || (self.paths.is_chunk_over() && enough);
         if ack_request {
-            self.congestion.note_asked();
+            self.congestion.note_ack_request();
         }
         let operation = message.operation(start_known, shared.config.profile());
         if operation == Operation::Continuation {
@@ -459,7 +459,7 @@ fn requests_ack(message: &Message) -> bool {
         // Operations that follow an ordered READ wait until its answer has arrived.
         return message.progress.is_multi() || message.is_answer_awaited();
     }
-    !message.is_question()
+    !message.is_fetch()
 }
 
 fn order_of(message: &Message, operation: &Operation) -> Order {

@@ -12,7 +12,7 @@
 //! | loss, time-out | bytes added up; the time of the oldest |
 //! | spurious loss, credit, data | added up |
 //! | sent | bytes added up; the latest backlog |
-//! | wish: the data path requires a credit request | the latest backlog |
+//! | request: the data path requires a credit request | the latest backlog |
 //!
 //! Events that another thread has not processed yet are taken into account where it matters: credit
 //! spent since the controller last ran is subtracted from its allowance. A window or rate is as old
@@ -53,7 +53,7 @@ pub enum CongestionKind {
     /// Bytes were sent.
     Sent,
     /// The data path requires a new credit request.
-    Wish,
+    Request,
     /// The channel has ended.
     End,
 }
@@ -73,7 +73,7 @@ impl EventKind for CongestionKind {
         CongestionKind::DataAgain,
         CongestionKind::Credit,
         CongestionKind::Sent,
-        CongestionKind::Wish,
+        CongestionKind::Request,
         CongestionKind::End,
     ];
 

@@ -125,7 +125,7 @@ const _: () = assert!(size_of::<TraceRecord>() <= 64);
 
 /// What was last recorded of a channel.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct LastRecorded {
     window: u64,
     pacing: Option<u64>,
     path: Option<u8>,
@@ -147,7 +147,7 @@ pub(crate) struct Recorder {
     records: VecDeque<TraceRecord>,
     room: usize,
     dropped: u64,
-    channels: Vec<Told>,
+    channels: Vec<LastRecorded>,
     flows: Vec<Pending>,
 }
 
@@ -158,7 +158,7 @@ impl Recorder {
             records: VecDeque::with_capacity(room),
             room,
             dropped: 0,
-            channels: alloc::vec![Told::default(); channels as usize],
+            channels: alloc::vec![LastRecorded::default(); channels as usize],
             flows: alloc::vec![NOTHING; flows as usize],
         }
     }
@@ -173,25 +173,25 @@ impl Recorder {
 
     /// Records the window and rate of a channel's congestion control, if they have changed.
     pub(crate) fn decided(&mut self, at: Instant, channel: u32, window: u64, pacing: Option<u64>) {
-        let Some(told) = self.channels.get_mut(channel as usize) else { return };
-        if (told.window, told.pacing) != (window, pacing) {
-            (told.window, told.pacing) = (window, pacing);
+        let Some(last) = self.channels.get_mut(channel as usize) else { return };
+        if (last.window, last.pacing) != (window, pacing) {
+            (last.window, last.pacing) = (window, pacing);
             self.add(at, channel, TraceEntry::Window { bytes: window, pacing });
         }
     }
 
     /// Records the path of a chunk, if it differs from the last chunk's.
     pub(crate) fn chose(&mut self, at: Instant, channel: u32, path: u8) {
-        let Some(told) = self.channels.get_mut(channel as usize) else { return };
-        if told.path.replace(path) != Some(path) {
+        let Some(last) = self.channels.get_mut(channel as usize) else { return };
+        if last.path.replace(path) != Some(path) {
             self.add(at, channel, TraceEntry::Path { path });
         }
     }
 
     /// Resets what is known of a channel number, which now names a new channel.
     pub(crate) fn opened(&mut self, channel: u32) {
-        if let Some(told) = self.channels.get_mut(channel as usize) {
-            *told = Told::default();
+        if let Some(last) = self.channels.get_mut(channel as usize) {
+            *last = LastRecorded::default();
         }
     }
 

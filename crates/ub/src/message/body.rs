@@ -192,8 +192,8 @@ impl Body {
         )
     }
 
-    /// True if the message requests an answer in every mode.
-    pub(super) fn is_question(&self) -> bool {
+    /// True if the message returns data of the target, and so gets an answer in every mode.
+    pub(super) fn is_fetch(&self) -> bool {
         matches!(self, Body::Read { .. } | Body::Get { .. } | Body::Atomic(_))
     }
 

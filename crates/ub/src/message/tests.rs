@@ -16,7 +16,7 @@ fn progress_of_three_packets_ends_with_the_third() {
 }
 
 #[test]
-fn progress_learns_the_start_only_once_it_has_begun() {
+fn progress_records_the_start_only_once_begun() {
     let mut progress = Progress::of_payload(2500, 1000);
     progress.note_start_known();
     assert!(!progress.is_start_known(), "a number of an earlier message is not its own");
@@ -28,7 +28,7 @@ fn progress_learns_the_start_only_once_it_has_begun() {
 }
 
 #[test]
-fn progress_of_a_notice_is_one_packet_and_keeps_the_number_if_told() {
+fn progress_of_a_notice_is_one_packet_and_keeps_the_number_on_request() {
     let mut progress = Progress::of_payload(2500, 1000);
     progress.set_number(Msn::new(7));
     progress.note_sent();

@@ -168,8 +168,8 @@ impl UbDevice {
         }
         // A group is found by its leader, so the leader's number is not reused until the last
         // channel has ended.
-        let rests = leader == index && others > 0;
-        entry.state = if rests { EntryState::Led } else { EntryState::Free };
+        let must_wait = leader == index && others > 0;
+        entry.state = if must_wait { EntryState::Led } else { EntryState::Free };
         entry.generation = entry.generation.checked_add(1).unwrap_or(1);
         if leader != index
             && others == 0

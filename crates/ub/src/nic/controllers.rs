@@ -107,7 +107,7 @@ impl UbDevice {
         for _ in 0..*budget {
             let Some(index) = processor.run_one() else { return };
             if let Some(channel) = channel_at(&mut self.entries, ChannelIndex::of(index)) {
-                channel.ask_for_credit(&mut self.shared.schedule, now);
+                channel.queue_credit_request(&mut self.shared.schedule, now);
                 channel.mark_ready(&mut self.shared.schedule);
             }
         }

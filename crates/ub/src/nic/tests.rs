@@ -429,7 +429,7 @@ fn a_pause_of_our_own_is_not_the_death_of_the_peer() {
     let limit = pair.now + Duration::from_secs(4);
     while pair.nics[0].poll_event().is_none() {
         pair.now = pair.now + Duration::from_ms(1);
-        assert!(pair.now.is_before(limit), "nobody noticed");
+        assert!(pair.now.is_before(limit), "the failure was not detected");
         pair.nics[0].handle_timeout(pair.now);
         while pair.nics[0].poll_transmit(pair.now).is_some() {}
     }
@@ -466,3 +466,4 @@ mod flows;
 mod guarding;
 mod receive_matching;
 mod sharing;
+mod small_messages;

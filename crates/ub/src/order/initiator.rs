@@ -126,7 +126,7 @@ impl Linked<Index<Message>> for Reads<'_> {
 impl JettyOrder {
     /// Gives a new operation a place in the share, or makes it wait for one. Called before the
     /// operation is put into `ordered`.
-    fn ask_for_share(&mut self, messages: &mut Pool<Message>, index: Index<Message>, share: u32) {
+    fn request_share(&mut self, messages: &mut Pool<Message>, index: Index<Message>, share: u32) {
         let message = &mut messages[index];
         if !message.may_be_deferred() {
             return;
@@ -288,7 +288,7 @@ impl Initiator {
             if waits_here || (waits && oldest.is_some_and(is_earlier)) {
                 messages[index].gate.await_order();
             }
-            record.ask_for_share(messages, index, share);
+            record.request_share(messages, index, share);
             record.ordered.push_back(&mut Ordered(messages), index);
         }
         if messages[index].is_read() {

@@ -2,9 +2,9 @@
 //!
 //! | state | WELCOME, long | WELCOME, short | ACCEPT | REJECT: stale cookie | other REJECT | no listener | retry timer | deadline |
 //! |---|---|---|---|---|---|---|---|---|
-//! | asking | confirming | searching | — | — | refused | no listener | HELLO, later a short one, too | timed out |
+//! | requesting | confirming | searching | — | — | refused | no listener | HELLO, later a short one, too | timed out |
 //! | searching | confirming, if it is the longest | — | — | — | refused | — | HELLOs of several lengths; confirming, if it was long enough | timed out |
-//! | confirming | — | — | open | asking (a few times) | refused | — | CONFIRM | timed out |
+//! | confirming | — | — | open | requesting (a few times) | refused | — | CONFIRM | timed out |
 //! | done | — | — | — | — | — | — | — | — |
 //!
 //! The module `ladder` explains the search. A client that need not search sends short HELLOs, and
@@ -15,13 +15,13 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use fairway_wire::{
-    Accept, Cna, Confirm, Duration, Endpoint, Hello, Instant, Joins, KEY_LEN, PADDED_QUESTIONS,
+    Accept, Cna, Confirm, Duration, Endpoint, Hello, Instant, Joins, KEY_LEN, PADDED_HELLOS,
     Parameters, Psn, Reject, RejectReason, SETUP_LEN, Setup, SetupMessage, Tpn, Welcome,
 };
 
 use super::established::Established;
 use super::identity::{Identity, versions};
-use super::ladder::{Asked, Offer, Search};
+use super::ladder::{HelloLength, Offer, Search};
 use super::lengths::packet_length;
 use super::padded::Padded;
 use super::terms::{End, Terms};
@@ -45,11 +45,11 @@ pub struct Attempt {
     /// True if long HELLOs are sent.
     searches: bool,
     /// Number of times that the client has sent its messages in this state.
-    asked: u32,
+    attempts: u32,
     /// The client's public key.
     key: [u8; KEY_LEN],
     state: State,
-    ask_at: Instant,
+    send_at: Instant,
     interval: Duration,
     deadline: Instant,
     stale_cookies: u8,
@@ -57,7 +57,7 @@ pub struct Attempt {
 
 #[derive(Debug)]
 enum State {
-    Asking,
+    Requesting,
     Searching(Search),
     Confirming(Offer),
     Done(Outcome),
@@ -82,7 +82,7 @@ pub enum Outcome {
 }
 
 /// The parameters of an attempt.
-pub struct Question {
+pub struct OpenRequest {
     /// The server's address.
     pub server: SocketAddr,
     /// The client's number for the channel.
@@ -103,33 +103,33 @@ pub struct Question {
 
 impl Attempt {
     /// Starts an attempt.
-    pub fn new(now: Instant, identity: &Identity, question: Question) -> Self {
+    pub fn new(now: Instant, identity: &Identity, request: OpenRequest) -> Self {
         let limits = identity.limits;
-        let mtu_bytes = limits.mtu_bytes.min(question.mtu_bytes);
+        let mtu_bytes = limits.mtu_bytes.min(request.mtu_bytes);
         let hello = Hello {
             versions: versions(),
-            nonce: question.nonce,
+            nonce: request.nonce,
             client: Endpoint {
-                tpn: question.tpn,
-                initial_psn: question.first_psn,
-                ports: identity.ports_for(question.joins),
+                tpn: request.tpn,
+                initial_psn: request.first_psn,
+                ports: identity.ports_for(request.joins),
             },
             requested: Parameters { mtu_bytes, ..limits },
-            joins: question.joins,
+            joins: request.joins,
         };
         Attempt {
-            server: question.server,
+            server: request.server,
             source: identity.cna,
             hello,
             // A channel that joins a group has the MTU of the group's first channel, which is
             // proven.
-            searches: question.joins.is_none() && packet_length(mtu_bytes) > SETUP_LEN,
-            asked: 0,
-            key: question.key,
-            state: State::Asking,
-            ask_at: now,
+            searches: request.joins.is_none() && packet_length(mtu_bytes) > SETUP_LEN,
+            attempts: 0,
+            key: request.key,
+            state: State::Requesting,
+            send_at: now,
             interval: INTERVAL_MIN,
-            deadline: question.deadline,
+            deadline: request.deadline,
             stale_cookies: 0,
         }
     }
@@ -185,14 +185,14 @@ impl Attempt {
             return false;
         }
         match (&self.state, &setup.message) {
-            (State::Asking | State::Searching(_), SetupMessage::Welcome(welcome)) => {
-                match self.asked_for(welcome) {
-                    Some(asked) => {
-                        self.offered(now, Offer { asked, server: setup.source, welcome: *welcome });
-                    }
-                    None => return self.is_about_us(&setup.message),
+            (State::Requesting | State::Searching(_), SetupMessage::Welcome(welcome)) => match self
+                .answered_hello(welcome)
+            {
+                Some(length) => {
+                    self.offered(now, Offer { length, server: setup.source, welcome: *welcome });
                 }
-            }
+                None => return self.is_about_us(&setup.message),
+            },
             (State::Confirming(offer), SetupMessage::Accept(accept))
                 if agrees(&offer.welcome, accept) =>
             {
@@ -222,21 +222,21 @@ impl Attempt {
         {
             self.enter(now, State::Confirming(offer));
         }
-        if now.is_before(self.ask_at) {
+        if now.is_before(self.send_at) {
             return Vec::new();
         }
-        self.ask_at = now + self.interval;
+        self.send_at = now + self.interval;
         self.interval = Duration::from_ps((self.interval.as_ps() * 2).min(INTERVAL_MAX.as_ps()));
-        self.asked = self.asked.saturating_add(1);
+        self.attempts = self.attempts.saturating_add(1);
         match &self.state {
-            State::Asking if !self.searches => vec![self.question(Asked::Short)],
-            State::Asking => {
-                let long = self.question(Asked::Long(self.hello.requested.mtu_bytes));
-                let short = (self.asked > 1).then(|| self.question(Asked::Short));
+            State::Requesting if !self.searches => vec![self.hello_message(HelloLength::Short)],
+            State::Requesting => {
+                let long = self.hello_message(HelloLength::Long(self.hello.requested.mtu_bytes));
+                let short = (self.attempts > 1).then(|| self.hello_message(HelloLength::Short));
                 [long].into_iter().chain(short).collect()
             }
             State::Searching(search) => {
-                search.candidates().map(|mtu| self.question(Asked::Long(mtu))).collect()
+                search.candidates().map(|mtu| self.hello_message(HelloLength::Long(mtu))).collect()
             }
             State::Confirming(offer) => vec![self.confirmation(offer)],
             State::Done(_) => Vec::new(),
@@ -244,32 +244,32 @@ impl Attempt {
     }
 
     /// The HELLO for an MTU, which has a nonce of its own.
-    fn question(&self, asked: Asked) -> Padded {
-        let hello = self.hello_of(asked);
+    fn hello_message(&self, length: HelloLength) -> Padded {
+        let hello = self.hello_of(length);
         let message = SetupMessage::Hello(hello);
         let setup = Setup { source: self.source, destination: Cna::default(), message };
-        match asked {
-            Asked::Short => Padded::short(setup),
-            Asked::Long(mtu) => Padded::to_mtu(setup, mtu),
+        match length {
+            HelloLength::Short => Padded::short(setup),
+            HelloLength::Long(mtu) => Padded::to_mtu(setup, mtu),
         }
     }
 
-    fn hello_of(&self, asked: Asked) -> Hello {
-        let (bit, mtu_bytes) = match asked {
-            Asked::Short => (SHORT, self.hello.requested.mtu_bytes),
-            Asked::Long(mtu) => (0, mtu),
+    fn hello_of(&self, length: HelloLength) -> Hello {
+        let (bit, mtu_bytes) = match length {
+            HelloLength::Short => (SHORT, self.hello.requested.mtu_bytes),
+            HelloLength::Long(mtu) => (0, mtu),
         };
         let nonce = self.hello.nonce ^ bit ^ u64::from(mtu_bytes);
         Hello { nonce, requested: Parameters { mtu_bytes, ..self.hello.requested }, ..self.hello }
     }
 
     fn confirmation(&self, offer: &Offer) -> Padded {
-        let Offer { asked, server, welcome } = offer;
+        let Offer { length, server, welcome } = offer;
         Padded::short(Setup {
             source: self.source,
             destination: *server,
             message: SetupMessage::Confirm(Confirm {
-                hello: self.hello_of(*asked),
+                hello: self.hello_of(*length),
                 version: welcome.version,
                 cookie: welcome.cookie,
                 agreed: welcome.offer,
@@ -280,7 +280,7 @@ impl Attempt {
 
     /// True while the server has not answered at all.
     pub fn is_unanswered(&self) -> bool {
-        matches!(self.state, State::Asking)
+        matches!(self.state, State::Requesting)
     }
 
     /// Processes the network's report that no program listens at the server's port. It does not
@@ -297,17 +297,17 @@ impl Attempt {
             State::Done(_) => None,
             State::Searching(_) => {
                 let decide_at = self.decide_at().unwrap_or(self.deadline);
-                Some(self.ask_at.min(self.deadline).min(decide_at))
+                Some(self.send_at.min(self.deadline).min(decide_at))
             }
-            _ => Some(self.ask_at.min(self.deadline)),
+            _ => Some(self.send_at.min(self.deadline)),
         }
     }
 
     fn enter(&mut self, now: Instant, state: State) {
         self.state = state;
-        self.ask_at = now;
+        self.send_at = now;
         self.interval = INTERVAL_MIN;
-        self.asked = 0;
+        self.attempts = 0;
     }
 
     fn decide_at(&self) -> Option<Instant> {
@@ -320,47 +320,48 @@ impl Attempt {
     /// Processes a server's offer of a channel.
     fn offered(&mut self, now: Instant, offer: Offer) {
         let parameters = offer.welcome.offer;
-        let searches = self.searches && parameters.capabilities & PADDED_QUESTIONS != 0;
-        match (&mut self.state, offer.asked) {
-            (State::Asking, Asked::Short) if searches => {
+        let searches = self.searches && parameters.capabilities & PADDED_HELLOS != 0;
+        match (&mut self.state, offer.length) {
+            (State::Requesting, HelloLength::Short) if searches => {
                 let search = Search::new(now, parameters.mtu_bytes);
                 self.enter(now, State::Searching(search));
             }
-            (State::Asking, _) => self.enter(now, State::Confirming(offer)),
-            (State::Searching(search), Asked::Long(_)) => {
+            (State::Requesting, _) => self.enter(now, State::Confirming(offer)),
+            (State::Searching(search), HelloLength::Long(_)) => {
                 search.take(now, self.deadline, offer);
                 if let Some(offer) = search.decided(now) {
                     self.enter(now, State::Confirming(offer));
                 }
             }
-            (State::Searching(_), Asked::Short) | (State::Confirming(_) | State::Done(_), _) => {}
+            (State::Searching(_), HelloLength::Short)
+            | (State::Confirming(_) | State::Done(_), _) => {}
         }
     }
 
     fn rejected(&mut self, now: Instant, reject: Reject) {
         let confirming = matches!(self.state, State::Confirming(..));
         match reject.reason {
-            // A REJECT for a stale cookie in state `Asking` answers an earlier CONFIRM.
+            // A REJECT for a stale cookie in state `Requesting` answers an earlier CONFIRM.
             RejectReason::StaleCookie if !confirming => {}
             RejectReason::StaleCookie if self.stale_cookies < STALE_COOKIES_MAX => {
                 self.stale_cookies += 1;
-                self.enter(now, State::Asking);
+                self.enter(now, State::Requesting);
             }
             _ => self.state = State::Done(Outcome::Refused(reject)),
         }
     }
 
     /// The HELLO that a WELCOME answers, if it grants no more than was requested.
-    fn asked_for(&self, welcome: &Welcome) -> Option<Asked> {
+    fn answered_hello(&self, welcome: &Welcome) -> Option<HelloLength> {
         let mixed = welcome.nonce ^ self.hello.nonce;
         let long = u16::try_from(mixed & !SHORT).ok()?;
-        let asked = if mixed & SHORT == 0 { Asked::Long(long) } else { Asked::Short };
-        let hello = self.hello_of(asked);
+        let length = if mixed & SHORT == 0 { HelloLength::Long(long) } else { HelloLength::Short };
+        let hello = self.hello_of(length);
         let accepts = hello.nonce == welcome.nonce
             && long <= self.hello.requested.mtu_bytes
             && versions().agree(hello.versions) == Some(welcome.version)
             && welcome.offer.agree(&hello.requested) == welcome.offer;
-        accepts.then_some(asked)
+        accepts.then_some(length)
     }
 
     /// True if the nonce is that of one of this attempt's HELLOs.

@@ -12,7 +12,7 @@ pub struct Identity {
     pub cna: Cna,
     /// The node's address in WELCOME and REJECT, drawn likewise, so that `cna` stays hidden from
     /// hosts without a channel.
-    pub asked_as: Cna,
+    pub setup_cna: Cna,
     /// The ports of the node's sockets, by engine; for at least one engine.
     pub ports: Vec<Ports>,
     /// The largest parameters that the node supports.

@@ -27,7 +27,7 @@ const LAST_ROUND_TRIPS: u64 = 2;
 /// An offer of the server, and the MTU that was requested.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
-    pub(super) asked: Asked,
+    pub(super) length: HelloLength,
     /// The server's address for set-up.
     pub(super) server: Cna,
     pub(super) welcome: Welcome,
@@ -35,7 +35,7 @@ pub(super) struct Offer {
 
 /// The kind of a HELLO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum HelloLength {
     /// A short one, which requests the longest MTU that the client supports.
     Short,
     /// A HELLO as long as packets of this MTU, in bytes of payload.

@@ -30,7 +30,7 @@ mod probe;
 mod server;
 mod terms;
 
-pub use client::{Attempt, Outcome, Question};
+pub use client::{Attempt, OpenRequest, Outcome};
 pub use established::Established;
 pub use identity::Identity;
 pub use lengths::{MTU_MAX, payload_mtu};

@@ -6,8 +6,8 @@
 //! packets, each from a port of its own. The answers are as long, and open nothing.
 
 use fairway_wire::{
-    Cna, Duration, Endpoint, Hello, Instant, PADDED_QUESTIONS, Parameters, Psn, Setup,
-    SetupMessage, Tpn,
+    Cna, Duration, Endpoint, Hello, Instant, PADDED_HELLOS, Parameters, Psn, Setup, SetupMessage,
+    Tpn,
 };
 
 use super::identity::{Identity, versions};
@@ -20,15 +20,15 @@ const BEGIN_AFTER: Duration = Duration::from_ms(100);
 /// Interval between HELLOs, multiplied by the number of those sent.
 const INTERVAL: Duration = Duration::from_ms(100);
 /// HELLOs after which, if none was answered, long packets count as lost.
-const QUESTIONS: u64 = 6;
+const HELLOS: u64 = 6;
 
 /// Sends HELLOs of full size to a peer.
 #[derive(Debug)]
 pub struct LengthProbe {
-    question: Padded,
+    hello: Padded,
     nonce: u64,
-    asked: u64,
-    ask_at: Instant,
+    sent: u64,
+    send_at: Instant,
     outcome: Option<ProbeOutcome>,
 }
 
@@ -37,8 +37,8 @@ pub struct LengthProbe {
 pub enum ProbeOutcome {
     /// A HELLO was answered: long packets arrive.
     Arrived,
-    /// No HELLO was answered: long packets vanish.
-    Vanished,
+    /// No HELLO was answered: long packets are lost.
+    Lost,
 }
 
 impl LengthProbe {
@@ -50,7 +50,7 @@ impl LengthProbe {
         nonce: u64,
         agreed: &Parameters,
     ) -> Option<LengthProbe> {
-        let answers = agreed.capabilities & PADDED_QUESTIONS != 0;
+        let answers = agreed.capabilities & PADDED_HELLOS != 0;
         if !answers || agreed.mtu_bytes <= PASSES_EVERYWHERE {
             return None;
         }
@@ -68,8 +68,8 @@ impl LengthProbe {
             joins: None,
         });
         let setup = Setup { source: identity.cna, destination: Cna::default(), message };
-        let question = Padded::to_mtu(setup, agreed.mtu_bytes);
-        Some(LengthProbe { question, nonce, asked: 0, ask_at: now + BEGIN_AFTER, outcome: None })
+        let hello = Padded::to_mtu(setup, agreed.mtu_bytes);
+        Some(LengthProbe { hello, nonce, sent: 0, send_at: now + BEGIN_AFTER, outcome: None })
     }
 
     /// Processes a received set-up message. False if it answers none of the probe's HELLOs.
@@ -90,21 +90,21 @@ impl LengthProbe {
 
     /// The HELLO to send, from a port that no HELLO used before, if one is due.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Padded> {
-        if self.outcome.is_some() || now.is_before(self.ask_at) {
+        if self.outcome.is_some() || now.is_before(self.send_at) {
             return None;
         }
-        if self.asked == QUESTIONS {
-            self.outcome = Some(ProbeOutcome::Vanished);
+        if self.sent == HELLOS {
+            self.outcome = Some(ProbeOutcome::Lost);
             return None;
         }
-        self.asked += 1;
-        self.ask_at = now + Duration::from_ps(INTERVAL.as_ps() * self.asked);
-        Some(self.question)
+        self.sent += 1;
+        self.send_at = now + Duration::from_ps(INTERVAL.as_ps() * self.sent);
+        Some(self.hello)
     }
 
     /// Time at which [`LengthProbe::poll_transmit`] must be called next.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.outcome.is_none().then_some(self.ask_at)
+        self.outcome.is_none().then_some(self.send_at)
     }
 
     /// How the probe ended, if it did.
@@ -137,46 +137,46 @@ mod tests {
             capabilities,
         };
         let ports = vec![Ports::new(&[4810]).unwrap()];
-        Identity { cna: Cna::new(number), asked_as: Cna::new(number + 100), ports, limits }
+        Identity { cna: Cna::new(number), setup_cna: Cna::new(number + 100), ports, limits }
     }
 
     fn probe() -> LengthProbe {
-        let identity = identity(1, 4096, PADDED_QUESTIONS);
+        let identity = identity(1, 4096, PADDED_HELLOS);
         let agreed = Parameters { mtu_bytes: 2048, ..identity.limits };
         LengthProbe::new(START, &identity, 5 << 20, &agreed).expect("it is of use")
     }
 
     #[test]
-    fn probe_asks_six_times_at_growing_intervals_and_then_reports_vanished() {
+    fn probe_sends_six_hellos_at_growing_intervals_and_then_reports_loss() {
         let mut probe = probe();
-        let mut asked = Vec::new();
+        let mut sent = Vec::new();
         while let Some(at) = probe.poll_timeout() {
-            if let Some(question) = probe.poll_transmit(at) {
-                assert_eq!(question.length, 2048 + 92, "as long as the longest packets");
-                asked.push(at.since(START).as_us() / 1000);
+            if let Some(hello) = probe.poll_transmit(at) {
+                assert_eq!(hello.length, 2048 + 92, "as long as the longest packets");
+                sent.push(at.since(START).as_us() / 1000);
             }
             assert_eq!(probe.poll_transmit(at), None, "one at a time");
         }
-        assert_eq!(asked, [100, 200, 400, 700, 1100, 1600]);
-        assert_eq!(probe.outcome(), Some(ProbeOutcome::Vanished));
+        assert_eq!(sent, [100, 200, 400, 700, 1100, 1600]);
+        assert_eq!(probe.outcome(), Some(ProbeOutcome::Lost));
     }
 
     #[test]
     fn answer_of_a_listener_ends_the_probe() {
         let mut probe = probe();
         let at = probe.poll_timeout().unwrap();
-        let question = probe.poll_transmit(at).expect("a question");
-        let mut listener = Listener::new(identity(2, 4096, PADDED_QUESTIONS), [7; 32]);
+        let hello = probe.poll_transmit(at).expect("a hello");
+        let mut listener = Listener::new(identity(2, 4096, PADDED_HELLOS), [7; 32]);
         let from = "192.0.2.1:4000".parse().unwrap();
-        let Reaction::Answer(answer) = listener.handle_message(at, from, u16::MAX, &question.setup)
+        let Reaction::Answer(answer) = listener.handle_message(at, from, u16::MAX, &hello.setup)
         else {
             panic!("no answer");
         };
-        assert_eq!(question.answered(answer).length, question.length, "as long as the question");
+        assert_eq!(hello.answered(answer).length, hello.length, "as long as the hello");
         let SetupMessage::Welcome(mut welcome) = answer.message else { panic!("{answer:?}") };
         welcome.nonce ^= 1;
         let other = Setup { message: SetupMessage::Welcome(welcome), ..answer };
-        assert!(!probe.handle_message(&other), "an answer to another question");
+        assert!(!probe.handle_message(&other), "an answer to another hello");
         assert_eq!(probe.outcome(), None);
         assert!(probe.handle_message(&answer));
         assert_eq!((probe.outcome(), probe.poll_timeout()), (Some(ProbeOutcome::Arrived), None));
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn peer_that_does_not_pad_or_has_short_packets_is_not_probed() {
-        for (mtu_bytes, capabilities) in [(1024, PADDED_QUESTIONS), (4096, 0)] {
+        for (mtu_bytes, capabilities) in [(1024, PADDED_HELLOS), (4096, 0)] {
             let identity = identity(1, mtu_bytes, capabilities);
             assert!(LengthProbe::new(START, &identity, 7, &identity.limits).is_none());
         }

@@ -90,7 +90,7 @@ impl Listener {
                 };
                 Reaction::Answer(self.welcome(now, from, setup.source, hello, &limits))
             }
-            SetupMessage::Confirm(confirm) if setup.destination == self.identity.asked_as => {
+            SetupMessage::Confirm(confirm) if setup.destination == self.identity.setup_cna => {
                 self.confirmed(now, from, setup.source, confirm)
             }
             // The CONFIRM is meant for an earlier incarnation of this node.
@@ -215,6 +215,6 @@ impl Listener {
     }
 
     fn answer(&self, client: Cna, message: SetupMessage) -> Setup {
-        Setup { source: self.identity.asked_as, destination: client, message }
+        Setup { source: self.identity.setup_cna, destination: client, message }
     }
 }

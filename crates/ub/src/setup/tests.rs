@@ -6,7 +6,7 @@ use fairway_wire::{
     SETUP_LEN, Setup, SetupMessage, Tpn, Versions, encode_setup,
 };
 
-use super::{Attempt, Identity, Listener, Opening, Outcome, Question, Reaction};
+use super::{Attempt, Identity, Listener, OpenRequest, Opening, Outcome, Reaction};
 
 mod restart;
 mod search;
@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 const CLIENT: Cna = Cna::new(0xc11e17);
 const SERVER: Cna = Cna::new(0x5e12e1);
 /// The server's address in WELCOME and REJECT.
-const ASKED_AS: Cna = Cna::new(0xa5_ced0);
+const SETUP_CNA: Cna = Cna::new(0xa5_ced0);
 const NONCE: u64 = 0x1234_5678_9abc_def0;
 const LONG: u16 = 9000;
 /// Public keys, which set-up carries and never interprets.
@@ -50,7 +50,7 @@ fn limits() -> Parameters {
 }
 
 fn identity(cna: Cna, limits: Parameters) -> Identity {
-    Identity { cna, asked_as: ASKED_AS, ports: vec![Ports::new(&[4810, 4811]).unwrap()], limits }
+    Identity { cna, setup_cna: SETUP_CNA, ports: vec![Ports::new(&[4810, 4811]).unwrap()], limits }
 }
 
 fn listener() -> Listener {
@@ -59,7 +59,7 @@ fn listener() -> Listener {
 }
 
 fn attempt() -> Attempt {
-    let question = Question {
+    let request = OpenRequest {
         server: server_address(),
         tpn: Tpn::new(5),
         first_psn: Psn::new(77),
@@ -69,10 +69,10 @@ fn attempt() -> Attempt {
         deadline: T0 + TIMEOUT,
         key: CLIENT_KEY,
     };
-    Attempt::new(T0, &identity(CLIENT, limits()), question)
+    Attempt::new(T0, &identity(CLIENT, limits()), request)
 }
 
-fn hear(listener: &mut Listener, now: Instant, setup: &Setup) -> Reaction {
+fn receive(listener: &mut Listener, now: Instant, setup: &Setup) -> Reaction {
     listener.handle_message(now, client_address(), LONG, setup)
 }
 
@@ -105,7 +105,7 @@ fn say(attempt: &mut Attempt, now: Instant) -> Option<Setup> {
 /// Runs set-up up to the CONFIRM.
 fn confirm(attempt: &mut Attempt, listener: &mut Listener, now: Instant) -> Setup {
     let hello = say(attempt, now).expect("a HELLO");
-    let welcome = answer(hear(listener, now, &hello));
+    let welcome = answer(receive(listener, now, &hello));
     assert!(attempt.handle_message(now, server_address(), &welcome));
     say(attempt, now).expect("a CONFIRM, at once")
 }
@@ -114,7 +114,7 @@ fn confirm(attempt: &mut Attempt, listener: &mut Listener, now: Instant) -> Setu
 fn four_messages_open_a_channel() {
     let (mut attempt, mut listener) = (attempt(), listener());
     let confirm = confirm(&mut attempt, &mut listener, T0);
-    let opening = opening(hear(&mut listener, T0, &confirm));
+    let opening = opening(receive(&mut listener, T0, &confirm));
     assert_eq!(opening.client, CLIENT);
     assert_eq!(opening.confirm.hello.client.tpn, Tpn::new(5));
     let accept = listener.opened(T0, &opening, (Tpn::new(9), Psn::new(1000)), SERVER_KEY);
@@ -137,26 +137,26 @@ fn four_messages_open_a_channel() {
 fn welcome_names_neither_address_nor_ports_of_the_node() {
     let (mut attempt, mut listener) = (attempt(), listener());
     let hello = say(&mut attempt, T0).expect("a HELLO");
-    let welcome = answer(hear(&mut listener, T0, &hello));
+    let welcome = answer(receive(&mut listener, T0, &hello));
     let mut bytes = [0; SETUP_LEN];
     encode_setup(&welcome, &mut bytes);
     let holds = |wanted: &[u8]| bytes.windows(wanted.len()).any(|some| some == wanted);
-    assert!(holds(&ASKED_AS.value().to_be_bytes()[1..]));
+    assert!(holds(&SETUP_CNA.value().to_be_bytes()[1..]));
     assert!(!holds(&SERVER.value().to_be_bytes()[1..]));
     assert!(!holds(&4811_u16.to_be_bytes()));
 }
 
 #[test]
-fn questions_are_repeated_with_growing_patience_until_the_deadline() {
+fn hellos_are_repeated_at_growing_intervals_until_the_deadline() {
     let mut attempt = attempt();
-    let mut asked = Vec::new();
+    let mut sent_ms = Vec::new();
     while let Some(at) = attempt.poll_timeout() {
         if let Some(setup) = say(&mut attempt, at) {
             assert!(matches!(setup.message, SetupMessage::Hello(_)));
-            asked.push(at.since(T0).as_us() / 1000);
+            sent_ms.push(at.since(T0).as_us() / 1000);
         }
     }
-    assert_eq!(asked, [0, 20, 60, 140, 300, 620, 1120, 1620]);
+    assert_eq!(sent_ms, [0, 20, 60, 140, 300, 620, 1120, 1620]);
     assert_eq!(attempt.outcome(), Some(Outcome::TimedOut));
 }
 
@@ -164,18 +164,18 @@ fn questions_are_repeated_with_growing_patience_until_the_deadline() {
 fn a_lost_accept_is_repeated_and_opens_nothing_twice() {
     let (mut attempt, mut listener) = (attempt(), listener());
     let confirm = confirm(&mut attempt, &mut listener, T0);
-    let opening = opening(hear(&mut listener, T0, &confirm));
+    let opening = opening(receive(&mut listener, T0, &confirm));
     let lost = listener.opened(T0, &opening, (Tpn::new(9), Psn::new(1000)), SERVER_KEY);
     let again = say(&mut attempt, after_ms(20)).expect("the CONFIRM again");
     assert_eq!(again, confirm);
-    let repeated = answer(hear(&mut listener, after_ms(20), &again));
+    let repeated = answer(receive(&mut listener, after_ms(20), &again));
     assert_eq!(repeated, lost);
     assert!(attempt.handle_message(after_ms(20), server_address(), &repeated));
     assert!(matches!(attempt.outcome(), Some(Outcome::Open { .. })));
     // A later replay gets the same answer, and opens no channel.
-    assert_eq!(answer(hear(&mut listener, after_ms(9000), &confirm)), lost);
+    assert_eq!(answer(receive(&mut listener, after_ms(9000), &confirm)), lost);
     // Much later the acceptance is forgotten, but the cookie is stale by then.
-    let late = answer(hear(&mut listener, after_ms(60_000), &confirm));
+    let late = answer(receive(&mut listener, after_ms(60_000), &confirm));
     assert_eq!(reject_reason(&late), RejectReason::StaleCookie);
 }
 
@@ -183,8 +183,8 @@ fn a_lost_accept_is_repeated_and_opens_nothing_twice() {
 fn duplicated_and_reordered_answers_change_nothing() {
     let (mut attempt, mut listener) = (attempt(), listener());
     let hello = say(&mut attempt, T0).unwrap();
-    let first = answer(hear(&mut listener, T0, &hello));
-    let second = answer(hear(&mut listener, after_ms(3000), &hello));
+    let first = answer(receive(&mut listener, T0, &hello));
+    let second = answer(receive(&mut listener, after_ms(3000), &hello));
     assert_ne!(first, second, "the cookie carries the time");
     assert!(attempt.handle_message(T0, server_address(), &second));
     let confirm = say(&mut attempt, T0).unwrap();
@@ -192,7 +192,7 @@ fn duplicated_and_reordered_answers_change_nothing() {
         assert!(attempt.handle_message(T0, server_address(), &late));
         assert_eq!(say(&mut attempt, T0), None, "no second CONFIRM for a repeated WELCOME");
     }
-    let opening = opening(hear(&mut listener, after_ms(3000), &confirm));
+    let opening = opening(receive(&mut listener, after_ms(3000), &confirm));
     let accept = listener.opened(after_ms(3000), &opening, (Tpn::new(9), Psn::new(1)), SERVER_KEY);
     for _ in 0..2 {
         assert!(attempt.handle_message(T0, server_address(), &accept));
@@ -206,7 +206,7 @@ fn duplicated_and_reordered_answers_change_nothing() {
 fn an_accept_before_any_welcome_is_ignored() {
     let (mut one, mut two, mut listener) = (attempt(), attempt(), listener());
     let confirm = confirm(&mut one, &mut listener, T0);
-    let opening = opening(hear(&mut listener, T0, &confirm));
+    let opening = opening(receive(&mut listener, T0, &confirm));
     let accept = listener.opened(T0, &opening, (Tpn::new(9), Psn::new(1)), SERVER_KEY);
     two.handle_message(T0, server_address(), &accept);
     assert_eq!(two.outcome(), None);
@@ -216,7 +216,7 @@ fn an_accept_before_any_welcome_is_ignored() {
 fn forged_answers_are_ignored() {
     let (mut attempt, mut listener) = (attempt(), listener());
     let hello = say(&mut attempt, T0).unwrap();
-    let welcome = answer(hear(&mut listener, T0, &hello));
+    let welcome = answer(receive(&mut listener, T0, &hello));
     let elsewhere = "192.0.2.66:4810".parse().unwrap();
     assert!(!attempt.handle_message(T0, elsewhere, &welcome), "from another address");
     let for_another = Setup { destination: Cna::new(1), ..welcome };
@@ -224,17 +224,17 @@ fn forged_answers_are_ignored() {
     let SetupMessage::Welcome(content) = welcome.message else { unreachable!() };
     let mut other_nonce = content;
     other_nonce.nonce += 1;
-    let mut more_than_asked = content;
-    more_than_asked.offer.mtu_bytes = 4096;
-    for forged in [other_nonce, more_than_asked] {
+    let mut more_than_requested = content;
+    more_than_requested.offer.mtu_bytes = 4096;
+    for forged in [other_nonce, more_than_requested] {
         let message = SetupMessage::Welcome(forged);
         attempt.handle_message(T0, server_address(), &Setup { message, ..welcome });
-        assert_eq!(say(&mut attempt, T0), None, "still asking");
+        assert_eq!(say(&mut attempt, T0), None, "still requesting");
     }
 }
 
 #[test]
-fn a_cookie_is_good_for_one_client_one_question_and_a_short_time() {
+fn cookie_is_valid_for_one_client_one_hello_and_a_short_time() {
     let mut listener = listener();
     let good = confirm(&mut attempt(), &mut listener, T0);
     let SetupMessage::Confirm(content) = good.message else { unreachable!() };
@@ -258,7 +258,7 @@ fn a_cookie_is_good_for_one_client_one_question_and_a_short_time() {
     }
     let mut restarted = Listener::new(identity(SERVER, limits()), [8; 32]);
     stale(&mut restarted, T0, client_address(), &good);
-    opening(hear(&mut listener, after_ms(8000), &good));
+    opening(receive(&mut listener, after_ms(8000), &good));
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn a_stale_cookie_starts_over_and_gives_up_in_the_end() {
     for round in 0..4 {
         let confirm = confirm(&mut attempt, &mut listener, after_ms(round));
         let mut restarted = Listener::new(identity(SERVER, limits()), [9; 32]);
-        let reject = answer(hear(&mut restarted, after_ms(round), &confirm));
+        let reject = answer(receive(&mut restarted, after_ms(round), &confirm));
         assert!(attempt.handle_message(after_ms(round), server_address(), &reject));
         assert_eq!(attempt.outcome().is_some(), round == 3);
     }
@@ -280,7 +280,7 @@ fn version_without_overlap_is_refused() {
     if let SetupMessage::Hello(content) = &mut hello.message {
         content.versions = Versions::new(PROTOCOL_VERSION + 1, 200).unwrap();
     }
-    let reject = answer(hear(&mut listener, T0, &hello));
+    let reject = answer(receive(&mut listener, T0, &hello));
     assert_eq!(reject_reason(&reject), RejectReason::Version);
     assert!(attempt.handle_message(T0, server_address(), &reject));
     assert!(matches!(attempt.outcome(), Some(Outcome::Refused(_))));
@@ -290,7 +290,7 @@ fn version_without_overlap_is_refused() {
 fn server_without_resources_refuses_with_the_reason() {
     let (mut attempt, mut listener) = (attempt(), listener());
     let confirm = confirm(&mut attempt, &mut listener, T0);
-    let opening = opening(hear(&mut listener, T0, &confirm));
+    let opening = opening(receive(&mut listener, T0, &confirm));
     let reject = listener.refuse(&opening, RejectReason::NoResources);
     assert!(attempt.handle_message(T0, server_address(), &reject));
     let Some(Outcome::Refused(reject)) = attempt.outcome() else { panic!("not refused") };
@@ -301,6 +301,6 @@ fn server_without_resources_refuses_with_the_reason() {
 fn a_listener_ignores_answers() {
     let mut listener = listener();
     let hello = say(&mut attempt(), T0).unwrap();
-    let welcome = answer(hear(&mut listener, T0, &hello));
-    assert_eq!(hear(&mut listener, T0, &welcome), Reaction::Ignore);
+    let welcome = answer(receive(&mut listener, T0, &hello));
+    assert_eq!(receive(&mut listener, T0, &welcome), Reaction::Ignore);
 }

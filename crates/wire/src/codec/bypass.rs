@@ -90,8 +90,8 @@ fn operation(
     // A response has ATAH's status byte where a request has a reserved byte.
     let refusal = || refusal::decode_or_none(first[20]);
     Ok(match u32::from(first[16]) {
-        ta_opcode::LOAD => BypassOperation::Load { access: asked(first, extension)? },
-        ta_opcode::STORE => BypassOperation::Store { access: asked(first, extension)? },
+        ta_opcode::LOAD => BypassOperation::Load { access: requested_access(first, extension)? },
+        ta_opcode::STORE => BypassOperation::Store { access: requested_access(first, extension)? },
         ta_opcode::LOAD_RESPONSE => BypassOperation::LoadResponse { refusal: refusal()? },
         ta_opcode::STORE_DONE => BypassOperation::StoreDone { refusal: refusal()? },
         _ => return Err(other_opcode(first[16])),
@@ -99,7 +99,7 @@ fn operation(
 }
 
 /// Reads MAETAH and TVETAH of a request, which TV_EN must announce.
-fn asked(first: &[u8; TRANSPORT_LEN], extension: &[u8]) -> Result<Access, DecodeError> {
+fn requested_access(first: &[u8; TRANSPORT_LEN], extension: &[u8]) -> Result<Access, DecodeError> {
     if first[17] & 0x08 == 0 {
         return bad("TV_EN", 0);
     }

@@ -239,7 +239,7 @@ fn probe(first: &[u8; TRANSPORT_LEN]) -> Result<Probe, DecodeError> {
     match (first[24] & 0x80 != 0, turn_ns) {
         (true, turn_ns) => Ok(Probe { number, turn_ns: Some(turn_ns) }),
         (false, 0) => Ok(Probe { number, turn_ns: None }),
-        (false, other) => bad("turn-round time of a question", other),
+        (false, other) => bad("turn-round time of a request", other),
     }
 }
 

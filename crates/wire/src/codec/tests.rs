@@ -87,7 +87,7 @@ fn payload_for(packet: &Packet, wanted: usize) -> usize {
 
 /// The route that a decoder returns: the source channel of a load, a store or its answer is not on
 /// the wire.
-fn told(route: Route, packet: &Packet) -> Route {
+fn decoded_route(route: Route, packet: &Packet) -> Route {
     match packet {
         Packet::Bypass(_) => Route { source_tpn: Tpn::new(0), ..route },
         _ => route,
@@ -105,7 +105,7 @@ proptest! {
         let bytes = encoded(&route, &packet, payload_len);
         prop_assert_eq!(bytes.len(), header_len(&packet));
         prop_assert!(bytes.len().is_multiple_of(4) && bytes.len() <= MAX_HEADER);
-        let route = told(route, &packet);
+        let route = decoded_route(route, &packet);
         let expected = Ok(Decoded::Packet { route, packet, header_len: bytes.len() });
         prop_assert_eq!(decode(&bytes, bytes.len() + payload_len), expected);
         // Payload bytes behind the headers make no difference.
@@ -373,7 +373,7 @@ fn header_lengths_are_as_documented() {
 }
 
 #[test]
-fn only_what_asks_for_order_by_an_end_or_for_completion_in_order_has_an_extension() {
+fn only_order_by_an_end_and_completion_in_order_add_an_extension() {
     let access = sample_access();
     for mode in [ServiceMode::Roi, ServiceMode::Rot, ServiceMode::Rol] {
         for tag in [Tag::No, Tag::Ro, Tag::So, Tag::Mo] {

@@ -19,13 +19,13 @@ pub struct Credit {
     pub total_bytes: u64,
 }
 
-/// A question that measures the round trip of a path out of band, or the answer to one.
+/// A request that measures the round trip of a path out of band, or the answer to one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Probe {
-    /// The question's number, which its answer repeats: 31 bits.
+    /// The request's number, which its answer repeats: 31 bits.
     pub number: u32,
-    /// In an answer, the time since the question had arrived, in nanoseconds, saturating; `None` in
-    /// a question.
+    /// In an answer, the time since the request had arrived, in nanoseconds, saturating; `None` in
+    /// a request.
     pub turn_ns: Option<u32>,
 }
 

@@ -205,7 +205,7 @@ pub fn loss() -> LossSample {
     }
 }
 
-/// Asks the policy for a path.
+/// Requests a path from the policy.
 #[doc(hidden)]
 pub fn choose<P: PathChoice>(slot: &Slot<P>, count: u32) -> u32 {
     let Some(policy) = slot.get() else { return 0 };

@@ -31,7 +31,7 @@ fn few_estimates_are_much_too_high() {
 
 proptest! {
     #[test]
-    fn it_never_tells_too_little(
+    fn estimate_is_never_too_low(
         width in 1usize..40,
         depth in 1usize..6,
         adds in prop::collection::vec((0u64..50, 0u64..1_000_000), 0..300),
@@ -50,7 +50,7 @@ proptest! {
     }
 
     #[test]
-    fn it_is_exact_while_it_is_sparse(adds in prop::collection::vec((0u64..8, 0u64..1000), 0..200)) {
+    fn estimate_of_a_sparse_sketch_is_exact(adds in prop::collection::vec((0u64..8, 0u64..1000), 0..200)) {
         // Eight keys in rows of 4096 counters: in some row, each of these has a counter of its own.
         let mut sketch = CountMin::new(4096, 4);
         let mut exact = BTreeMap::new();

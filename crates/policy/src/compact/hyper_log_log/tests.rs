@@ -10,7 +10,7 @@ fn assert_near(found: u64, truth: u64, permille: u64) {
 }
 
 #[test]
-fn none_and_one() {
+fn empty_sketch_and_one_element_are_exact() {
     let mut counter = HyperLogLog::new(10);
     assert_eq!((counter.estimate(), counter.state_bytes()), (0, 1024));
     counter.insert(9);
@@ -22,7 +22,7 @@ fn none_and_one() {
 }
 
 #[test]
-fn it_counts_from_tens_to_millions() {
+fn estimate_holds_from_tens_to_millions() {
     for precision in [7, 10, 14, 16] {
         // The limit is four standard errors.
         let permille = 4 * 1040 / (1u64 << precision).isqrt();
@@ -46,7 +46,7 @@ fn no_run_is_too_long() {
 
 proptest! {
     #[test]
-    fn it_counts_what_a_set_counts(keys in prop::collection::vec(0u64..5_000, 0..5_000)) {
+    fn estimate_agrees_with_a_set(keys in prop::collection::vec(0u64..5_000, 0..5_000)) {
         let mut counter = HyperLogLog::new(12);
         let exact: BTreeSet<u64> = keys.iter().copied().collect();
         keys.iter().for_each(|key| counter.insert(*key));

@@ -56,7 +56,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn it_holds_what_a_map_holds(
+    fn map_agrees_with_a_btree_map(
         capacity in 1usize..20,
         steps in prop::collection::vec(step(), 0..400),
     ) {

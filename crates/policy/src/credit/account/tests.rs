@@ -52,7 +52,7 @@ fn lost_credit_does_not_stay_outstanding() {
 fn first_bytes_of_a_new_sender_count_as_not_granted() {
     let mut account = Account::default();
     account.announced(&credit_request(1000, false), 100);
-    assert_eq!(Account::default().arrived(60), 60, "who never asks has no credit");
+    assert_eq!(Account::default().arrived(60), 60, "a source without requests has no credit");
     account.grant(300);
     assert_eq!((account.arrived(60), account.arrived(60)), (60, 40));
     assert_eq!(account.outstanding(), 280);

@@ -57,9 +57,9 @@ fn senders_have_a_quantum_in_turn_at_the_lines_rate() {
     assert_eq!(eqds.poll_at(), Some(at_us(75)), "late once is not late for ever");
     // 8 KiB or 8 us are left of sender 2's demand, so that a late poll grants it and one more.
     assert_eq!(granted(&mut eqds, 90), [(2, 8), (0, 32)]);
-    assert_eq!(eqds.poll_at(), None, "nobody wants more");
+    assert_eq!(eqds.poll_at(), None, "no sender requests more");
     eqds.announced(at_us(400), SourceId(1), &credit_request(64));
-    assert_eq!(granted(&mut eqds, 400), [(1, 32)], "time that nobody wanted is not made up for");
+    assert_eq!(granted(&mut eqds, 400), [(1, 32)], "unrequested time is not made up for");
 }
 
 #[test]

@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use super::*;
 
 #[test]
-fn they_are_what_queues_are() {
+fn lists_agree_with_queues() {
     let mut lists = Lists::<3>::new(16);
     let mut exact: [VecDeque<u32>; 3] = Default::default();
     let mut random = 9u64;

@@ -43,7 +43,7 @@ fn a_short_message_needs_no_credit() {
 }
 
 #[test]
-fn a_long_one_asks_for_what_it_may_not_send_and_spends_what_it_gets() {
+fn long_message_requests_credit_and_spends_grants() {
     let mut sender = sender();
     assert_eq!(sender.credit_request(at_us(0), 200 * KIB), credit_request(136, false, false));
     sender.on_sent(at_us(1), 64 * 1024, 136 * KIB);
@@ -151,7 +151,7 @@ fn pause_of_the_receiver_does_not_stretch_the_time_between_requests() {
 }
 
 #[test]
-fn request_that_asks_for_less_than_the_one_before_does_not_hold_back_the_next() {
+fn smaller_credit_request_does_not_hold_back_the_next() {
     let mut sender = sender();
     sender.credit_request(at_us(0), 64 * KIB);
     sender.on_sent(at_us(0), 64 * 1024, 0);

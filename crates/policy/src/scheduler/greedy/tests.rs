@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn it_lifts_what_another_left_and_then_does_nothing() {
+fn greedy_lifts_earlier_limits_once() {
     let rates = RateRegisters::new(2);
     rates.set(FlowId(1), 5);
     let mut greedy = Greedy;

@@ -65,7 +65,7 @@ fn a_flow_that_has_the_number_of_another_begins_without_its_hint() {
 }
 
 #[test]
-fn hints_are_ignored_unless_asked_for() {
+fn hints_are_ignored_unless_enabled() {
     for name in ["drr", "water-filling:line=100Gbps", "static:line=100Gbps"] {
         let (mut scheduler, rates) = started(name, &[1, 1]);
         let before = [0, 1].map(|flow| rates.get(FlowId(flow)));

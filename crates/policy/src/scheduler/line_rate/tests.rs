@@ -36,7 +36,7 @@ fn the_first_measurement_starts_with_the_first_backlog_and_lasts_a_millisecond()
 }
 
 #[test]
-fn it_also_lasts_until_enough_was_sent() {
+fn measurement_also_lasts_until_enough_was_sent() {
     let mut line = LineRate::new(0, 1);
     // With 4 KiB every 100 us, 256 KiB take 6.4 ms.
     assert_eq!(steady(&mut line, 0, 10_000, 4), [(6400, News::Set)]);
@@ -59,7 +59,7 @@ fn idle_time_does_not_count() {
 }
 
 #[test]
-fn it_measures_again_after_a_pause_and_falls_slowly_and_rises_at_once() {
+fn estimate_falls_slowly_and_rises_at_once_after_a_pause() {
     let mut line = LineRate::new(0, 1);
     steady(&mut line, 0, 1_100, 160);
     let first = line.bytes_per_second();
@@ -75,7 +75,7 @@ fn it_measures_again_after_a_pause_and_falls_slowly_and_rises_at_once() {
 }
 
 #[test]
-fn nothing_is_lifted_for_flows_that_do_not_wait() {
+fn rates_of_flows_that_do_not_wait_stay() {
     let mut line = LineRate::new(0, 1);
     steady(&mut line, 0, 1_100, 100);
     assert_eq!(line.observe(FlowId(0), &event(90_000, 100, false)), News::None);

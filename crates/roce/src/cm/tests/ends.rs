@@ -215,9 +215,9 @@ fn late_refusal_of_a_request_ends_no_connection_that_its_copy_has_made() {
     let mut pair = Pair::new();
     pair.listen();
     let active = pair.managers[0].connect(pair.now, 1, &request(5)).unwrap();
-    let asked = pair.managers[0].poll_transmit().unwrap();
-    let refused = refuse(&asked.bytes).unwrap();
-    pair.managers[1].handle_datagram(pair.now, &from(0), &asked.bytes);
+    let request = pair.managers[0].poll_transmit().unwrap();
+    let refused = refuse(&request.bytes).unwrap();
+    pair.managers[1].handle_datagram(pair.now, &from(0), &request.bytes);
     pair.run_until_idle();
     let passive = pair.requested();
     pair.accept(passive, 6);
@@ -242,8 +242,8 @@ fn commands_know_their_states() {
     assert_eq!(left.confirm(now, active, &[0; 224]), refused);
     assert_eq!(left.reject(now, active, Reason::CONSUMER, &[0; 148]), refused);
     assert_eq!(right.accept(now, passive, &reply(6)), refused);
-    let nobody = CommunicationId(0);
-    assert_eq!(right.disconnect(now, nobody), Err(CommandError::Missing));
+    let unknown = CommunicationId(0);
+    assert_eq!(right.disconnect(now, unknown), Err(CommandError::Missing));
     assert_eq!(right.close(now, active), Err(CommandError::Missing));
     assert_eq!(right.state(CommunicationId(u32::MAX)), None);
 }

@@ -10,19 +10,19 @@ fn query() -> ServiceRequest {
     ServiceRequest { id, p_key: 0xffff, service: DATAGRAMS, private: [5; 216] }
 }
 
-fn ask(pair: &mut Pair) -> ConnectionId {
+fn send_query(pair: &mut Pair) -> ConnectionId {
     let id = pair.managers[0].query(pair.now, 1, 3, &query()).unwrap();
     pair.run_until_idle();
     id
 }
 
 #[test]
-fn a_query_is_answered_once_however_often_it_is_asked() {
+fn repeated_query_is_answered_once() {
     for lost in ["none", "SIDR_REQ", "SIDR_REP"] {
         let mut pair = Pair::new();
         let listener = pair.managers[1].listen(pair.now, DATAGRAMS, 4).unwrap();
         pair.lose.push((lost, 1));
-        let id = ask(&mut pair);
+        let id = send_query(&mut pair);
         pair.pass(Duration::from_ms(300));
         let events = pair.events(1);
         let [Event::Queried { connection, from: 0, request, listener: to }] = events[..] else {
@@ -47,14 +47,14 @@ fn a_query_is_answered_once_however_often_it_is_asked() {
 #[test]
 fn queries_are_refused_and_time_out() {
     let mut pair = Pair::new();
-    let id = ask(&mut pair);
+    let id = send_query(&mut pair);
     let events = pair.events(0);
     let [Event::Answered { connection, reply }] = events[..] else { panic!("{events:?}") };
     assert_eq!((connection, reply.status), (id, ServiceStatus::UNSUPPORTED));
     pair.managers[0].close(pair.now, id).unwrap();
 
     pair.managers[1].listen(pair.now, DATAGRAMS, 4).unwrap();
-    let id = ask(&mut pair);
+    let id = send_query(&mut pair);
     let [Event::Queried { connection, .. }] = pair.events(1)[..] else { panic!() };
     pair.managers[1].close(pair.now, connection).unwrap();
     pair.run_until_idle();
@@ -63,10 +63,10 @@ fn queries_are_refused_and_time_out() {
     pair.managers[0].close(pair.now, id).unwrap();
 
     pair.lose.push(("SIDR_REQ", 100));
-    let id = ask(&mut pair);
+    let id = send_query(&mut pair);
     pair.pass(Duration::from_secs(20));
     assert_eq!(pair.events(0), [Event::TimedOut { connection: id }]);
-    let asked = pair.said().iter().filter(|(_, name)| *name == "SIDR_REQ").count();
-    assert_eq!(asked, 2 + 4, "and three repetitions");
+    let sent = pair.said().iter().filter(|(_, name)| *name == "SIDR_REQ").count();
+    assert_eq!(sent, 2 + 4, "and three repetitions");
     pair.finish([id, connection]);
 }

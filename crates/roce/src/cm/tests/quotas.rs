@@ -16,7 +16,7 @@ fn sender(number: u64, ip: &str) -> Sender {
 struct Server {
     manager: Manager,
     now: Instant,
-    asked: u32,
+    requests: u32,
 }
 
 impl Server {
@@ -24,17 +24,18 @@ impl Server {
         let mut manager = Manager::new(limits, &Profile::default(), 0, 1);
         let now = Instant::from_ps(1_000_000);
         manager.listen(now, SERVICE, backlog).unwrap();
-        Server { manager, now, asked: 0 }
+        Server { manager, now, requests: 0 }
     }
 
     /// Sends a new request from this sender; returns why it was dropped, if it was.
-    fn ask(&mut self, from: &Sender) -> Option<DropReason> {
-        self.asked += 1;
-        self.ask_with(from, request(self.asked))
+    fn request(&mut self, from: &Sender) -> Option<DropReason> {
+        self.requests += 1;
+        self.request_with(from, request(self.requests))
     }
 
-    fn ask_with(&mut self, from: &Sender, request: Request) -> Option<DropReason> {
-        let message = Message::Request(Request { local: CommunicationId(self.asked), ..request });
+    fn request_with(&mut self, from: &Sender, request: Request) -> Option<DropReason> {
+        let message =
+            Message::Request(Request { local: CommunicationId(self.requests), ..request });
         let bytes = cm::emit(&Datagram { transaction: 1, message });
         self.manager.handle_datagram(self.now, from, &bytes)
     }
@@ -43,7 +44,7 @@ impl Server {
     /// and why the last was dropped.
     fn fill(&mut self, from: &Sender) -> (u32, DropReason) {
         for taken in 0.. {
-            if let Some(reason) = self.ask(from) {
+            if let Some(reason) = self.request(from) {
                 return (taken, reason);
             }
         }
@@ -80,19 +81,19 @@ fn one_address_leaves_places_of_a_listener_to_others() {
         let mut server = Server::new(&Limits::default(), backlog);
         let greedy = sender(1, "192.0.2.1");
         assert_eq!(server.fill(&greedy), (backlog, DropReason::Quota), "as if it were alone");
-        assert_eq!(server.sent(), [], "it asks again");
-        assert_eq!(server.ask(&sender(2, "192.0.2.2")), None, "a neighbour, backlog {backlog}");
-        assert_eq!(server.ask(&sender(3, "198.51.100.1")), None, "another, backlog {backlog}");
+        assert_eq!(server.sent(), [], "it requests again");
+        assert_eq!(server.request(&sender(2, "192.0.2.2")), None, "a neighbour, backlog {backlog}");
+        assert_eq!(server.request(&sender(3, "198.51.100.1")), None, "another, backlog {backlog}");
         // A repetition of a waiting request is answered as usual.
         let again = Request { local: CommunicationId(1), ..request(1) };
-        server.asked = 1;
-        assert_eq!(server.ask_with(&greedy, again), None);
+        server.requests = 1;
+        assert_eq!(server.request_with(&greedy, again), None);
         assert_eq!(server.sent(), [(1, "MRA")]);
         for connection in server.waiting() {
             server.manager.reject(server.now, connection, Reason::CONSUMER, &[0; 148]).unwrap();
         }
-        server.asked = 10_000;
-        assert_eq!(server.ask(&greedy), None, "there is room again, backlog {backlog}");
+        server.requests = 10_000;
+        assert_eq!(server.request(&greedy), None, "there is room again, backlog {backlog}");
     }
 }
 
@@ -102,10 +103,10 @@ fn whole_network_leaves_a_place_of_a_listener_to_others() {
     for host in 0..250 {
         server.fill(&sender(host, &format!("192.0.2.{host}")));
     }
-    assert_eq!(server.ask(&sender(300, "198.51.100.1")), None);
+    assert_eq!(server.request(&sender(300, "198.51.100.1")), None);
     // Requests of more and more networks take all places.
     let reasons: Vec<_> =
-        (0..250).map(|net| server.ask(&sender(400 + net, &format!("10.0.{net}.1")))).collect();
+        (0..250).map(|net| server.request(&sender(400 + net, &format!("10.0.{net}.1")))).collect();
     assert_eq!(reasons.last(), Some(&Some(DropReason::Backlog)));
     assert_eq!(server.sent(), []);
 }
@@ -113,17 +114,18 @@ fn whole_network_leaves_a_place_of_a_listener_to_others() {
 #[test]
 fn addresses_of_one_network_of_64_bits_are_one_source() {
     let mut server = Server::new(&Limits::default(), BACKLOG);
-    let taken =
-        (0..100).filter(|n| server.ask(&sender(*n, &format!("2001:db8::{n:x}"))).is_none()).count();
+    let taken = (0..100)
+        .filter(|n| server.request(&sender(*n, &format!("2001:db8::{n:x}"))).is_none())
+        .count();
     assert_eq!(taken as u32, BACKLOG);
-    assert_eq!(server.ask(&sender(200, "2001:db8:0:1::1")), None);
-    assert_eq!(server.ask(&sender(201, "2001:db8:1::1")), None);
+    assert_eq!(server.request(&sender(200, "2001:db8:0:1::1")), None);
+    assert_eq!(server.request(&sender(201, "2001:db8:1::1")), None);
 }
 
 #[test]
 fn queries_wait_in_the_same_places_as_requests() {
     let mut server = Server::new(&Limits::default(), 3);
-    let ask = |server: &mut Server, number: u32, from: &Sender| {
+    let reconnect = |server: &mut Server, number: u32, from: &Sender| {
         let query = ServiceRequest {
             id: CommunicationId(number),
             p_key: 0xffff,
@@ -135,10 +137,10 @@ fn queries_wait_in_the_same_places_as_requests() {
         server.manager.handle_datagram(server.now, from, &bytes)
     };
     let greedy = sender(1, "192.0.2.1");
-    let taken = (1..50).filter(|number| ask(&mut server, *number, &greedy).is_none()).count();
+    let taken = (1..50).filter(|number| reconnect(&mut server, *number, &greedy).is_none()).count();
     assert_eq!(taken, 3);
-    assert_eq!(server.ask(&greedy), Some(DropReason::Quota));
-    assert_eq!(ask(&mut server, 1, &sender(2, "192.0.2.2")), None);
+    assert_eq!(server.request(&greedy), Some(DropReason::Quota));
+    assert_eq!(reconnect(&mut server, 1, &sender(2, "192.0.2.2")), None);
 }
 
 /// A program that accepts every request at once empties its backlog, and the attacker does not
@@ -149,7 +151,7 @@ fn half_open_connections_of_one_address_leave_room_to_others() {
     let mut server = Server::new(&limits, BACKLOG);
     let mut flood = |from: &Sender| {
         let mut taken = 0;
-        while server.ask(from).is_none() {
+        while server.request(from).is_none() {
             taken += 1;
             server.accept_all();
         }
@@ -164,13 +166,13 @@ fn half_open_connections_of_one_address_leave_room_to_others() {
     // All half-open places are taken. The rest of the table is free for requests of this end, and
     // for peers that have proven that they receive.
     assert_eq!(server.manager.in_use(), 64);
-    assert_eq!(server.ask(&sender(2000, "198.51.100.1")), Some(DropReason::Quota));
-    assert_eq!(server.ask(&Sender { is_local: true, ..sender(2001, "127.0.0.1") }), None);
+    assert_eq!(server.request(&sender(2000, "198.51.100.1")), Some(DropReason::Quota));
+    assert_eq!(server.request(&Sender { is_local: true, ..sender(2001, "127.0.0.1") }), None);
     server.manager.connect(server.now, 7, &request(5)).unwrap();
     let answers = server.sent();
     assert_eq!(answers.iter().filter(|(_, name)| *name == "REP").count(), 64);
     assert_eq!(answers.iter().filter(|(_, name)| *name == "REQ").count(), 1);
-    assert_eq!(answers.len(), 65, "nobody got more datagrams than it sent");
+    assert_eq!(answers.len(), 65, "no address got more datagrams than it sent");
 }
 
 #[test]
@@ -179,7 +181,7 @@ fn connections_of_one_address_leave_room_to_others() {
     let mut server = Server::new(&limits, BACKLOG);
     let client = sender(1, "192.0.2.1");
     let mut connect = |from: &Sender| {
-        let reason = server.ask(from);
+        let reason = server.request(from);
         server.accept_all();
         while let Some(transmit) = server.manager.poll_transmit() {
             let Message::Reply(reply) = cm::parse(&transmit.bytes).unwrap().message else {
@@ -198,7 +200,7 @@ fn connections_of_one_address_leave_room_to_others() {
         assert_eq!(connect(&client), Some(DropReason::Share));
         assert_eq!(connect(&sender(2, "198.51.100.1")), None);
     }
-    server.ask(&client);
+    server.request(&client);
     let refused = server.manager.poll_transmit().unwrap();
     let Message::Reject(reject) = cm::parse(&refused.bytes).unwrap().message else { panic!() };
     assert_eq!((refused.to, reject.reason), (1, Reason::NO_RESOURCES));
@@ -237,7 +239,7 @@ fn request_that_names_another_address_is_refused_and_no_event() {
         ("2001:db8::2", "2001:db8::9", "192.0.2.1"),
     ] {
         let mut server = Server::new(&Limits::default(), BACKLOG);
-        let dropped = server.ask_with(&sender(1, from), claiming(claim, to));
+        let dropped = server.request_with(&sender(1, from), claiming(claim, to));
         assert_eq!(dropped, Some(DropReason::Address), "{claim} from {from}");
         assert_eq!(server.manager.poll_event(), None);
         assert_eq!(server.manager.in_use(), 0);
@@ -262,14 +264,14 @@ fn request_that_names_its_own_address_is_taken() {
         ("fe80::1", "fe80::9", "fe80::1"),
     ] {
         let mut server = Server::new(&Limits::default(), BACKLOG);
-        assert_eq!(server.ask_with(&sender(1, from), claiming(claim, to)), None, "{claim}");
+        assert_eq!(server.request_with(&sender(1, from), claiming(claim, to)), None, "{claim}");
         assert_eq!(server.waiting().len(), 1);
     }
     // A service of InfiniBand's own, whose private data belongs to the program.
     let mut server = Server::new(&Limits::default(), BACKLOG);
     server.manager.listen(server.now, 77, BACKLOG).unwrap();
     let request = Request { service: 77, ..claiming("198.51.100.7", "192.0.2.9") };
-    assert_eq!(server.ask_with(&sender(1, "192.0.2.1"), request), None);
+    assert_eq!(server.request_with(&sender(1, "192.0.2.1"), request), None);
 }
 
 /// A request of a connected queue pair ends its connection, so it must come from the peer.

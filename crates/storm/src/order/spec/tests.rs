@@ -131,7 +131,7 @@ fn strict_waits_for_other_nodes_by_way_of_messages() {
     // Both histories have the right order in real time, but only in one of them the reverse order
     // would have been impossible.
     let program: Program = "0 0W1>1.rot.ro 0W1>2.rot.so".parse().unwrap();
-    let history = |told: bool| {
+    let history = |has_message: bool| {
         let mut clocks = [Clock::default(); NODES];
         let mut events = Vec::new();
         let mut say = |node: usize, clocks: &mut [Clock; NODES], what| {
@@ -144,7 +144,7 @@ fn strict_waits_for_other_nodes_by_way_of_messages() {
         clocks[1].merge(&posted);
         say(1, &mut clocks, What::Placed { op: 0, at: 0, length: 32 });
         let placed = clocks[1];
-        clocks[2].merge(if told { &placed } else { &posted });
+        clocks[2].merge(if has_message { &placed } else { &posted });
         say(2, &mut clocks, What::Placed { op: 1, at: 0, length: 32 });
         let both = [placed, clocks[2]];
         both.iter().for_each(|clock| clocks[0].merge(clock));
@@ -173,7 +173,7 @@ fn a_fence_waits_for_completions_of_reads_and_atomics() {
 }
 
 #[test]
-fn completion_in_order_is_asked_for_by_the_later_one() {
+fn later_operation_requests_completion_in_order() {
     let program = "0,0 0W1>1.rol 0W1>1.rol.cio 0W1>1.rol 1W1>1.rol";
     Script::new(program).all(&[3, 2, 0, 1]).passes();
     Script::new(program).all(&[3, 2, 1, 0]).breaks(Rule::CompletionOrder, 0, 1);
@@ -234,8 +234,8 @@ fn values_are_those_of_the_memory() {
     stale.say(whole.clone()).breaks(Rule::Values, 1, 1);
     let wrong = Script::new(program).all(&[0, 2, 3]).effect(1).say(whole);
     wrong.breaks(Rule::Values, 1, 1);
-    let told = What::Completed { op: 3, success: true, value: 0, bytes: Vec::new() };
-    Script::new(program).all(&[0, 1, 2]).effect(3).say(told).breaks(Rule::Values, 3, 3);
+    let extra = What::Completed { op: 3, success: true, value: 0, bytes: Vec::new() };
+    Script::new(program).all(&[0, 1, 2]).effect(3).say(extra).breaks(Rule::Values, 3, 3);
     let found = What::Executed { op: 3, old: 1 << 24 };
     Script::new(program).all(&[0, 1, 2]).say(found).done(3).breaks(Rule::Values, 3, 3);
 }
@@ -367,7 +367,7 @@ fn d30_unreliable_packets_that_pass_the_order_gate() {
 }
 
 #[test]
-fn d7_memories_that_know_nothing_of_each_other() {
+fn d7_read_and_atomic_see_earlier_writes() {
     let program = "0 0W1>1.rot.so 0R1>1.rot.so 0A1>1.rot.so";
     Script::new(program).all(&[0, 1, 2]).passes();
     let bytes = vec![0; 32];

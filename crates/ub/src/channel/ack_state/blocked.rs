@@ -17,8 +17,8 @@ pub(crate) struct BlockedAck {
 pub(in crate::channel) enum BlockReason {
     /// Its payload is being placed.
     Placing,
-    /// As `Placing`; the packet is a part of the answer to the local message `question`.
-    PlacingAnswer { question: Index<Message> },
+    /// As `Placing`; the packet is a part of the answer to the local message `request`.
+    PlacingAnswer { request: Index<Message> },
     /// Its message was refused, and the sender has not confirmed that it received the refusal. The
     /// refusal is final: a repeat of the packet only repeats the NAK.
     Refused { message: Msn, reason: Refusal, nak_due: bool },
@@ -133,11 +133,8 @@ impl AckState {
     }
 
     /// True if a part of the answer to this local message is being placed.
-    pub(in crate::channel) fn is_placing_answer(&self, question: Index<Message>) -> bool {
-        self.blocked
-            .packets
-            .iter()
-            .any(|entry| entry.why == BlockReason::PlacingAnswer { question })
+    pub(in crate::channel) fn is_placing_answer(&self, request: Index<Message>) -> bool {
+        self.blocked.packets.iter().any(|entry| entry.why == BlockReason::PlacingAnswer { request })
     }
 
     /// Notes that the payload of a packet is in place, so that the packet may be acknowledged.

@@ -28,7 +28,7 @@ const SPURIOUS_MAX: u8 = 3;
 
 /// How often, and when, one load or store under way was sent.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct SendRecord {
     /// When it was sent first, and last.
     first_at: Instant,
     at: Instant,
@@ -45,8 +45,8 @@ struct Asked {
     spurious: u8,
 }
 
-impl Asked {
-    const NEVER: Asked = Asked {
+impl SendRecord {
+    const NEVER: SendRecord = SendRecord {
         first_at: Instant::ZERO,
         at: Instant::ZERO,
         first: 0,
@@ -73,7 +73,7 @@ impl Asked {
 #[derive(Debug)]
 pub(super) struct Repeats {
     /// By number mod 64.
-    asked: [Asked; WINDOW as usize],
+    records: [SendRecord; WINDOW as usize],
     /// Loads and stores that await their answer, in the order in which they were sent last.
     pub(super) flying: List<Index<Message>>,
     /// Position in the order of the next one to be sent, wrapping.
@@ -90,7 +90,7 @@ pub(super) struct Repeats {
 impl Repeats {
     pub(super) fn new() -> Self {
         Repeats {
-            asked: [Asked::NEVER; WINDOW as usize],
+            records: [SendRecord::NEVER; WINDOW as usize],
             flying: List::default(),
             next: 1,
             newest: 0,
@@ -103,69 +103,69 @@ impl Repeats {
 
     /// Starts the record of a load or store that was given this number.
     pub(super) fn begin(&mut self, number: u32) {
-        self.asked[slot_of(number)] = Asked::NEVER;
+        self.records[slot_of(number)] = SendRecord::NEVER;
     }
 
     /// True if the load or store was sent before.
-    fn was_asked(&self, number: u32) -> bool {
-        self.asked[slot_of(number)].times > 0
+    fn was_sent(&self, number: u32) -> bool {
+        self.records[slot_of(number)].times > 0
     }
 
     /// Records that a copy of the load or store is sent.
     fn note(&mut self, number: u32, now: Instant, path: u8) {
         let place = self.next;
         self.next = place.wrapping_add(1);
-        let asked = &mut self.asked[slot_of(number)];
-        if asked.times == 0 {
-            (asked.first, asked.first_at) = (place, now);
+        let record = &mut self.records[slot_of(number)];
+        if record.times == 0 {
+            (record.first, record.first_at) = (place, now);
         } else {
-            asked.has_moved |= path != asked.path;
+            record.has_moved |= path != record.path;
         }
-        (asked.last, asked.at, asked.path) = (place, now, path);
-        asked.times = (asked.times + 1).min(2);
+        (record.last, record.at, record.path) = (place, now, path);
+        record.times = (record.times + 1).min(2);
     }
 
     /// True if the load or store may be repeated before the retransmission time-out.
     fn may_hasten(&self, number: u32, retries: u8, profile: &Profile) -> bool {
         let is_known = self.round_trip.smoothed() > Duration::ZERO;
-        let spurious = self.asked[slot_of(number)].spurious;
+        let spurious = self.records[slot_of(number)].spurious;
         is_known && retries == 0 && spurious < SPURIOUS_MAX && profile.bypass_retries > 0
     }
 
     /// Updates the round trip and the order of answers from an answer that has arrived.
     fn learn(&mut self, number: u32, now: Instant, path: u8) {
-        let asked = self.asked[slot_of(number)];
-        let passed_by = (self.newest.wrapping_sub(asked.first) as i32).max(0) as u32;
-        let spurious = asked.was_spurious(now, path, self.shortest);
+        let record = self.records[slot_of(number)];
+        let passed_by = (self.newest.wrapping_sub(record.first) as i32).max(0) as u32;
+        let spurious = record.was_spurious(now, path, self.shortest);
         // If the answer was to an earlier copy, this is too short, and fewer repeats count as
         // spurious.
-        self.shortest = self.shortest.min(now.elapsed_since(asked.at));
-        if asked.is_repeated() && !spurious {
+        self.shortest = self.shortest.min(now.elapsed_since(record.at));
+        if record.is_repeated() && !spurious {
             return;
         }
-        let sample = now.elapsed_since(asked.first_at);
+        let sample = now.elapsed_since(record.first_at);
         self.round_trip.note(sample);
         if spurious || passed_by > 0 {
             self.loss.on_reordering(passed_by, 0, spurious);
         } else {
-            (self.newest, self.newest_at) = (asked.last, asked.at);
+            (self.newest, self.newest_at) = (record.last, record.at);
         }
     }
 
     /// True if the load or store is lost, judging by the answers to later ones.
     fn is_lost(&mut self, number: u32, now: Instant) -> bool {
-        let asked = self.asked[slot_of(number)];
-        let passed_by = self.newest.wrapping_sub(asked.last) as i32;
+        let record = self.records[slot_of(number)];
+        let passed_by = self.newest.wrapping_sub(record.last) as i32;
         if passed_by <= 0 {
             return false;
         }
         self.loss.is_lost(&Evidence {
             // A repeat takes another path, whose packets are not in that order.
-            path_distance: if asked.is_repeated() { 0 } else { passed_by as u32 },
+            path_distance: if record.is_repeated() { 0 } else { passed_by as u32 },
             psn_distance: 0,
             beyond_tolerance: false,
-            age: now.elapsed_since(asked.at),
-            overtaken_by: self.newest_at.since(asked.at),
+            age: now.elapsed_since(record.at),
+            overtaken_by: self.newest_at.since(record.at),
             smoothed_rtt: self.round_trip.smoothed(),
         })
     }
@@ -177,7 +177,7 @@ fn slot_of(number: u32) -> usize {
 
 impl Channel {
     /// Builds the packet of a local load or store.
-    pub(super) fn ask(
+    pub(super) fn bypass_packet(
         &mut self,
         shared: &mut Shared,
         now: Instant,
@@ -185,7 +185,7 @@ impl Channel {
     ) -> Transmit {
         let message = shared.messages[index];
         let number = message.unsequenced().number;
-        let path = match self.bypass.repeats.was_asked(number) {
+        let path = match self.bypass.repeats.was_sent(number) {
             false => self.path_for_small(&mut shared.flows, &mut shared.random, now),
             true => self.choose_path(
                 &mut shared.flows,
@@ -199,7 +199,7 @@ impl Channel {
         self.bypass.repeats.flying.push_back(&mut shared.messages, index);
         let due = now + self.wait(&shared.config, number, message.attempts.retries());
         let message = &mut shared.messages[index];
-        message.place = MessagePlace::Asked;
+        message.place = MessagePlace::AwaitingAnswer;
         message.attempts.set_retry_at(due);
         let message = *message;
         if self.timers.deadline(Timer::Bypass).is_none_or(|at| due.is_before(at)) {
@@ -270,7 +270,7 @@ impl Channel {
     /// Repeats a load or store that is under way, before the retransmission time-out.
     fn hasten(&mut self, shared: &mut Shared, index: Index<Message>) {
         let number = shared.messages[index].unsequenced().number;
-        self.bypass.repeats.asked[slot_of(number)].spurious += 1;
+        self.bypass.repeats.records[slot_of(number)].spurious += 1;
         self.repeat(shared, index);
     }
 
@@ -286,7 +286,7 @@ impl Channel {
         for slot in 0..WINDOW as usize {
             let Some(index) = self.bypass.pending[slot] else { continue };
             let message = &mut shared.messages[index];
-            if message.place != MessagePlace::Asked {
+            if message.place != MessagePlace::AwaitingAnswer {
                 continue;
             }
             let (number, retries) = (message.unsequenced().number, message.attempts.retries());

@@ -86,23 +86,23 @@ impl CreditState {
     fn accept(&mut self, total_bytes: u64, ahead_bytes: u64, is_trusting: bool) -> Accepted {
         self.limit = self.limit.max(self.requested.saturating_add(ahead_bytes));
         let most = if is_trusting { u64::MAX } else { self.limit };
-        let is_unasked = total_bytes > most;
-        if is_unasked && most <= self.received {
-            return Accepted { is_unasked, bytes: None };
+        let is_unrequested = total_bytes > most;
+        if is_unrequested && most <= self.received {
+            return Accepted { is_unrequested, bytes: None };
         }
         let grown = total_bytes.min(most).saturating_sub(self.received);
         // More than a policy can accept at once is passed on in parts: the next packet, which
         // carries the same total or more, brings the rest.
         let part = u32::try_from(grown).unwrap_or(u32::MAX);
         self.received += u64::from(part);
-        Accepted { is_unasked, bytes: Some(part) }
+        Accepted { is_unrequested, bytes: Some(part) }
     }
 }
 
 /// Outcome of a grant by the peer.
 struct Accepted {
     /// Set if the grant exceeds what was requested.
-    is_unasked: bool,
+    is_unrequested: bool,
     /// Bytes to be passed on; `None` if all that may be used had been used before.
     bytes: Option<u32>,
 }
@@ -140,7 +140,7 @@ impl Channel {
 
     pub(crate) fn note_listed(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.congestion.credit.backlog += self.cost(&shared.messages[index]);
-        self.ask_for_credit(&mut shared.schedule, shared.flows.now);
+        self.queue_credit_request(&mut shared.schedule, shared.flows.now);
     }
 
     pub(crate) fn note_delisted(&mut self, shared: &Shared, index: Index<Message>) {
@@ -156,7 +156,7 @@ impl Channel {
         if self.congestion.credit.is_spent {
             let waiting = self.waiting_bytes();
             self.congestion.controller_mut().on_sent(now, bytes, waiting);
-            self.ask_for_credit(schedule, now);
+            self.queue_credit_request(schedule, now);
         }
     }
 
@@ -165,7 +165,7 @@ impl Channel {
     }
 
     /// Queues a credit request if the policy requires more credit.
-    pub(crate) fn ask_for_credit(&mut self, schedule: &mut Schedule, now: Instant) {
+    pub(crate) fn queue_credit_request(&mut self, schedule: &mut Schedule, now: Instant) {
         if !self.congestion.credit.is_spent {
             return;
         }
@@ -229,13 +229,13 @@ impl Channel {
         let ahead_bytes = self.congestion.controller().credit_ahead_bytes();
         let is_trusting = shared.is_injected(InjectedBug::TrustCredits);
         let accepted = self.congestion.credit.accept(credit.total_bytes, ahead_bytes, is_trusting);
-        shared.counters.credits_unasked += u64::from(accepted.is_unasked);
+        shared.counters.credits_unrequested += u64::from(accepted.is_unrequested);
         let Some(part) = accepted.bytes else { return shared.counters.drop(DropReason::BadCredit) };
         self.congestion.controller_mut().on_credit(now, part);
         if part > 0 {
             self.trace(&mut shared.flows, now, || TraceEntry::Credit { bytes: part });
         }
-        self.ask_for_credit(&mut shared.schedule, now);
+        self.queue_credit_request(&mut shared.schedule, now);
         self.mark_ready(&mut shared.schedule);
         Verdict::Done
     }

@@ -27,9 +27,9 @@ pub(crate) struct ControllerProxy {
     notified: u32,
     /// The value of `notified` and the backlog in bytes when a credit request was last requested of
     /// the controller.
-    asked: Option<(u32, u64)>,
+    requested: Option<(u32, u64)>,
     /// Time of the last request to the controller.
-    asked_at: Instant,
+    requested_at: Instant,
     /// When the data path last required a credit request. Not every such call reaches the
     /// controller.
     looked_at: Instant,
@@ -56,8 +56,8 @@ impl ControllerProxy {
             state,
             ready,
             notified: 0,
-            asked: None,
-            asked_at: now,
+            requested: None,
+            requested_at: now,
             looked_at: now,
             taken: Taken::default(),
             sent: 0,
@@ -77,13 +77,13 @@ impl ControllerProxy {
 
     /// True if the controller has not yet been called with the present events and backlog, or if a
     /// call is due.
-    fn has_question(&self, now: Instant, backlog_bytes: u64) -> bool {
+    fn must_request(&self, now: Instant, backlog_bytes: u64) -> bool {
         // Once for each time: a controller may require a call although the time has passed.
         let is_due = || {
-            self.asked_at.is_before(now)
+            self.requested_at.is_before(now)
                 && self.state.credit_request_at().is_some_and(|at| now.is_at_or_after(at))
         };
-        self.asked != Some((self.notified, backlog_bytes)) || (self.is_answered() && is_due())
+        self.requested != Some((self.notified, backlog_bytes)) || (self.is_answered() && is_due())
     }
 }
 
@@ -195,12 +195,12 @@ impl CongestionControl for ControllerProxy {
     }
 
     fn credit_request(&mut self, now: Instant, backlog_bytes: u64) -> Option<CreditRequest> {
-        if self.has_question(now, backlog_bytes) {
-            self.state.asked_at.store(now.as_ps(), Ordering::Relaxed);
-            self.state.slot(CongestionKind::Wish).keep_latest(backlog_bytes);
-            self.notify(CongestionKind::Wish);
-            self.asked = Some((self.notified, backlog_bytes));
-            self.asked_at = now;
+        if self.must_request(now, backlog_bytes) {
+            self.state.requested_at.store(now.as_ps(), Ordering::Relaxed);
+            self.state.slot(CongestionKind::Request).keep_latest(backlog_bytes);
+            self.notify(CongestionKind::Request);
+            self.requested = Some((self.notified, backlog_bytes));
+            self.requested_at = now;
         }
         self.looked_at = now;
         self.state.take_request(&mut self.taken)
@@ -212,7 +212,7 @@ impl CongestionControl for ControllerProxy {
             // A time for which the controller has been called already is not reported again. A time
             // that was due while the controller was busy is, because the controller was only called
             // for an earlier one.
-            return controller.filter(|at| self.asked_at.is_before(*at));
+            return controller.filter(|at| self.requested_at.is_before(*at));
         }
         let own = self.looked_at + LOOK_AGAIN;
         Some(controller.filter(|at| self.looked_at.is_before(*at)).map_or(own, |at| at.min(own)))

@@ -25,7 +25,7 @@ pub(super) struct ControllerState {
     pub(super) loss_smoothed: AtomicU64,
     /// When bytes were last sent, and when the data path last required a credit request.
     pub(super) sent_at: AtomicU64,
-    pub(super) asked_at: AtomicU64,
+    pub(super) requested_at: AtomicU64,
     /// True once the channel has ended.
     pub(super) has_ended: AtomicBool,
     registers: Registers,

@@ -53,7 +53,7 @@ pub struct CongestionProcessor {
 impl core::fmt::Debug for CongestionProcessor {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let controllers = self.known.iter().flatten().count();
-        write!(f, "CongestionProcessor({controllers} laws, {:?})", self.stats)
+        write!(f, "CongestionProcessor({controllers} controllers, {:?})", self.stats)
     }
 }
 
@@ -187,8 +187,8 @@ impl Known {
                 let now = self.at(self.state.sent_at.load(Ordering::Relaxed));
                 in_parts(seen.sum, |bytes| self.controller.on_sent(now, bytes, seen.value));
             }
-            CongestionKind::Wish => {
-                let now = self.at(self.state.asked_at.load(Ordering::Relaxed));
+            CongestionKind::Request => {
+                let now = self.at(self.state.requested_at.load(Ordering::Relaxed));
                 if let Some(credit_request) = self.controller.credit_request(now, seen.value) {
                     self.state.publish_request(&credit_request);
                 }

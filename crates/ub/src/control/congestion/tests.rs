@@ -160,7 +160,7 @@ fn algorithm_decides_the_same_by_events_as_by_packets() {
 
 /// However rarely a controller runs, it stays within its bounds, and changes in the same direction.
 #[test]
-fn laws_cope_with_much_at_once() {
+fn controllers_process_many_events_at_once() {
     for name in ALL {
         let (mut controller_proxy, mut processor) = rig(controller(name));
         let mut life = Life::new(7);
@@ -284,7 +284,7 @@ fn samples_that_arrive_together_are_handed_over_as_one() {
     // Bytes that the controller has not processed yet are subtracted from its allowance.
     assert_eq!(controller_proxy.allowance_bytes(), 9000);
     assert!(processor.run(5) && !processor.run(5));
-    let heard = std::mem::take(&mut *log.0.lock().unwrap());
+    let calls = std::mem::take(&mut *log.0.lock().unwrap());
     let expected = [
         "3: 3000 in 3, 1 marked, Some(9), true",
         "4: 200 lost, false",
@@ -293,7 +293,7 @@ fn samples_that_arrive_together_are_handed_over_as_one() {
         "2 granted",
         "1000 sent, 80 wait",
     ];
-    assert_eq!(heard, expected);
+    assert_eq!(calls, expected);
     assert_eq!(controller_proxy.allowance_bytes(), 10_000);
     let stats = *processor.stats();
     assert_eq!((stats.collected, stats.handled), (11, 5));
@@ -305,7 +305,11 @@ fn samples_that_arrive_together_are_handed_over_as_one() {
 fn demands_come_together() {
     let (mut controller_proxy, mut processor) = rig(Box::new(Scribe(Log::default())));
     for backlog in [0, 1, 2] {
-        assert_eq!(controller_proxy.credit_request(START, backlog), None, "the law has not run");
+        assert_eq!(
+            controller_proxy.credit_request(START, backlog),
+            None,
+            "the controller has not run"
+        );
         controller_proxy.on_credit(START, 1);
         assert_eq!(controller_proxy.credit_request_at(), Some(START + Duration::from_us(50)));
     }
@@ -314,8 +318,8 @@ fn demands_come_together() {
     let request = Some(CreditRequest { total_bytes: 3, resend: false, blocked: true });
     assert_eq!(controller_proxy.credit_request(START, 2), request);
     for backlog in [1, 5] {
-        controller_proxy.state.slot(CongestionKind::Wish).keep_latest(backlog);
-        controller_proxy.ready.mark(FlowId(1), CongestionKind::Wish);
+        controller_proxy.state.slot(CongestionKind::Request).keep_latest(backlog);
+        controller_proxy.ready.mark(FlowId(1), CongestionKind::Request);
         processor.run(10);
     }
     let request = Some(CreditRequest { total_bytes: 6, resend: true, blocked: false });
@@ -325,14 +329,14 @@ fn demands_come_together() {
 /// The controller was busy at the time at which it required a call, and was called for an earlier
 /// time.
 #[test]
-fn a_time_that_comes_while_the_law_is_busy_is_not_forgotten() {
+fn time_that_passes_while_the_controller_is_busy_is_kept() {
     const BACKLOG: u64 = 5000;
     for name in ["cc=eqds", "cc=homa"] {
         let (mut controller_proxy, mut processor) = rig(controller(name));
-        let ask = |controller_proxy: &mut ControllerProxy,
-                   processor: &mut CongestionProcessor,
-                   now,
-                   backlog| {
+        let request = |controller_proxy: &mut ControllerProxy,
+                       processor: &mut CongestionProcessor,
+                       now,
+                       backlog| {
             let early = controller_proxy.credit_request(now, backlog);
             processor.run(10);
             early.or_else(|| controller_proxy.credit_request(now, backlog))
@@ -344,18 +348,25 @@ fn a_time_that_comes_while_the_law_is_busy_is_not_forgotten() {
             smoothed_rtt: Duration::from_us(10),
             by_timeout: true,
         });
-        assert!(ask(&mut controller_proxy, &mut processor, START, BACKLOG).is_some(), "{name}");
+        assert!(request(&mut controller_proxy, &mut processor, START, BACKLOG).is_some(), "{name}");
         let due = controller_proxy.credit_request_at().expect("it waits for credit");
         let before = START + due.since(START).saturating_sub(Duration::from_us(3));
         assert_eq!(controller_proxy.credit_request(before, BACKLOG + 1), None);
         assert_eq!(controller_proxy.credit_request_at(), Some(due));
-        assert_eq!(controller_proxy.credit_request(due, BACKLOG + 1), None, "the law has not run");
+        assert_eq!(
+            controller_proxy.credit_request(due, BACKLOG + 1),
+            None,
+            "the controller has not run"
+        );
         let again = controller_proxy.credit_request_at().expect("the engine looks again");
         assert!(due.is_before(again), "{name}");
         processor.run(10);
         // Whatever makes the data path call now, the controller is called for the time that was
         // due.
-        assert!(ask(&mut controller_proxy, &mut processor, due, BACKLOG + 1).is_some(), "{name}");
+        assert!(
+            request(&mut controller_proxy, &mut processor, due, BACKLOG + 1).is_some(),
+            "{name}"
+        );
         assert!(controller_proxy.credit_request_at().is_some_and(|at| due.is_before(at)), "{name}");
     }
 }
@@ -376,7 +387,7 @@ fn sent_bytes_alone_raise_an_event_once_they_suffice() {
 }
 
 #[test]
-fn a_law_ends_with_its_channel_and_an_index_is_used_again() {
+fn controller_ends_with_its_channel_and_its_index_is_reused() {
     let log = Log::default();
     let mut processor = CongestionProcessor::new(2);
     let named = |processor: &CongestionProcessor| {
@@ -438,7 +449,7 @@ impl CongestionControl for Adder {
 /// A controller on a thread of its own receives every byte's event, and no more credit is spent
 /// than is available.
 #[test]
-fn a_law_on_a_thread_of_its_own_misses_nothing() {
+fn controller_on_its_own_thread_misses_no_event() {
     const ROUNDS: u64 = 60_000;
     let (mut controller_proxy, mut processor) = rig(Box::new(Adder::default()));
     let (over, mut acked, mut sent) = (AtomicBool::new(false), 0, 0);

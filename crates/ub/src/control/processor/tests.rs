@@ -67,7 +67,7 @@ fn rig(event_bytes: u32) -> (Arc<EventQueue>, Arc<RateRegisters>, Processor, Log
     (queue, rates, processor, log)
 }
 
-fn tell(queue: &EventQueue, flow: u32, kind: Kind, value: u64) {
+fn notify(queue: &EventQueue, flow: u32, kind: Kind, value: u64) {
     queue.slot(FlowId(flow), kind).keep_latest(value);
     queue.mark(FlowId(flow), kind);
 }
@@ -81,15 +81,15 @@ fn sent(queue: &EventQueue, flow: u32, bytes: u64) {
 fn a_flow_lives_sends_and_ends() {
     let (queue, rates, mut processor, log) = rig(0);
     let share = Share { tenant: 9, weight: 3, tenant_weight: 1 };
-    tell(&queue, 2, Kind::Share, share_value(share));
-    tell(&queue, 2, Kind::Life, 1);
+    notify(&queue, 2, Kind::Share, share_value(share));
+    notify(&queue, 2, Kind::Life, 1);
     sent(&queue, 2, 100);
     sent(&queue, 2, 50);
     assert!(!processor.run(Instant::ZERO, 100));
     assert_eq!(log.take(), ["2 starts, tenant 9", "2 weighs 3", "2 sent 150 in 2, true"]);
     assert_eq!((rates.get(FlowId(2)), rates.quantum(FlowId(2))), (1000, Some(102)));
-    tell(&queue, 2, Kind::Hint, 77);
-    tell(&queue, 2, Kind::Life, 2);
+    notify(&queue, 2, Kind::Hint, 77);
+    notify(&queue, 2, Kind::Life, 2);
     processor.run(Instant::ZERO, 100);
     // The flow had ended when the hint was read.
     assert_eq!(log.take(), ["2 ends"]);
@@ -102,10 +102,10 @@ fn a_flow_lives_sends_and_ends() {
 #[test]
 fn end_and_begin_that_arrive_together_are_both_handed_over() {
     let (queue, _, mut processor, log) = rig(0);
-    tell(&queue, 0, Kind::Life, 1);
+    notify(&queue, 0, Kind::Life, 1);
     processor.run(Instant::ZERO, 1);
-    tell(&queue, 0, Kind::Life, 2);
-    tell(&queue, 0, Kind::Life, 3);
+    notify(&queue, 0, Kind::Life, 2);
+    notify(&queue, 0, Kind::Life, 3);
     processor.run(Instant::ZERO, 1);
     assert_eq!(log.take(), ["0 starts, tenant 0", "0 ends", "0 starts, tenant 0"]);
 }
@@ -113,7 +113,7 @@ fn end_and_begin_that_arrive_together_are_both_handed_over() {
 #[test]
 fn too_little_is_left_to_grow() {
     let (queue, _, mut processor, log) = rig(1000);
-    tell(&queue, 1, Kind::Life, 1);
+    notify(&queue, 1, Kind::Life, 1);
     for _ in 0..3 {
         sent(&queue, 1, 400);
         processor.run(Instant::ZERO, 100);
@@ -131,7 +131,7 @@ fn too_little_is_left_to_grow() {
 fn a_budget_is_kept() {
     let (queue, _, mut processor, log) = rig(0);
     for flow in 0..4 {
-        tell(&queue, flow, Kind::Life, 1);
+        notify(&queue, flow, Kind::Life, 1);
     }
     assert!(processor.run(Instant::ZERO, 3));
     assert_eq!(log.take().len(), 3);

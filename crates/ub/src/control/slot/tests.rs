@@ -38,7 +38,7 @@ fn the_latest_and_the_oldest_are_kept() {
 
 /// A producer and a consumer on threads of their own: every byte and every event arrives, once.
 #[test]
-fn nothing_is_lost_or_doubled_between_threads() {
+fn slot_loses_and_doubles_nothing_between_threads() {
     const EVENTS: u64 = if cfg!(miri) { 1_000 } else { 300_000 };
     let (slot, over) = (Slot::default(), AtomicBool::new(false));
     let (events, sum) = std::thread::scope(|scope| {

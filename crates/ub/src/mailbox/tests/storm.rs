@@ -328,7 +328,7 @@ impl World {
 }
 
 #[test]
-fn nothing_hangs_and_nothing_is_lost() {
+fn every_put_ends_and_no_byte_is_lost() {
     for seed in 0..1500 {
         let mut world = World::new(seed);
         for _ in 0..world.random.number() % 2500 {

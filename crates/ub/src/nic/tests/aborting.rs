@@ -99,7 +99,7 @@ fn a_receive_that_a_message_has_taken_is_flushed_and_the_rest_goes_nowhere() {
         pair.deliver(1, packet);
     }
     pair.run_until_idle(|_, _| false);
-    assert_eq!(pair.completions(0)[0].status, Status::RemoteNoJetty, "its sender is told");
+    assert_eq!(pair.completions(0)[0].status, Status::RemoteNoJetty, "its sender is notified");
     // The record of the aborted message is removed when its slot has a new message.
     let remote = pair.remote();
     pair.post(1, Work::Write { remote }, 5000);

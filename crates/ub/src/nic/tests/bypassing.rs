@@ -66,7 +66,7 @@ impl Pair {
 }
 
 #[test]
-fn one_that_is_lost_costs_the_others_no_time() {
+fn lost_load_does_not_delay_others() {
     let mut pair = Pair::new(0, 1);
     let remote = pair.remote();
     for id in 0..200 {
@@ -86,7 +86,7 @@ fn one_that_is_lost_costs_the_others_no_time() {
 }
 
 #[test]
-fn one_that_is_withdrawn_leaves_its_turn_to_the_next() {
+fn withdrawn_load_leaves_its_turn_to_the_next() {
     let mut pair = Pair::new(0, 1);
     let remote = pair.remote();
     let queue = pair.queues[0];

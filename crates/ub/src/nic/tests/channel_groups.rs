@@ -170,7 +170,7 @@ fn a_group_dies_as_one() {
     let mut events = Vec::new();
     while events.is_empty() {
         pair.now = pair.now + Duration::from_ms(1);
-        assert!(pair.now.is_before(limit), "nobody noticed");
+        assert!(pair.now.is_before(limit), "the failure was not detected");
         for n in 0..2 {
             pair.nics[n].handle_timeout(pair.now);
             while let Some(transmit) = pair.nics[n].poll_transmit(pair.now) {
@@ -190,7 +190,7 @@ fn a_group_dies_as_one() {
     let done = pair.completions(0);
     assert_eq!(done.len(), 4);
     let dead = done.iter().filter(|completion| completion.status == Status::PeerDead).count();
-    assert_eq!(dead, 2, "those by the channel that reached nobody");
+    assert_eq!(dead, 2, "those by the channel without a peer");
     assert_eq!(pair.nics[0].usage().channels, 0);
 }
 

@@ -143,14 +143,14 @@ fn refuse_while_an_answer_is_placed(end: fn(&mut UbDevice, Instant, PlacementTok
     let (mut pair, token) = refused_while_placed(Refusal::ReceiverNotReady);
     end(&mut pair.nics[0], pair.now, token);
     pair.nics[0].audit();
-    assert_eq!(pair.completions(0), [], "it is asked again");
+    assert_eq!(pair.completions(0), [], "it is requested again");
     pair.now = pair.now + Duration::from_ms(1);
     pair.nics[0].handle_timeout(pair.now);
     let again = pair.sent(0);
-    let asks = |packet: &Transmit| {
+    let is_request = |packet: &Transmit| {
         matches!(packet.packet, Packet::Data(Data { operation: Operation::Read { .. }, .. }))
     };
-    assert!(again.iter().any(asks), "{again:?}");
+    assert!(again.iter().any(is_request), "{again:?}");
 }
 
 #[test]
@@ -167,8 +167,8 @@ fn refused_while_placed(refusal: Refusal) -> (Pair, PlacementToken) {
     let mut pair = Pair::new(0, 1);
     let remote = pair.remote();
     pair.post(1, Work::Read { remote }, 8);
-    let question = pair.sent(0).remove(0);
-    pair.deliver(1, &question);
+    let request = pair.sent(0).remove(0);
+    pair.deliver(1, &request);
     pair.now = pair.now + Duration::from_ms(1);
     pair.nics[1].handle_timeout(pair.now);
     let sent = pair.sent(1);

@@ -33,7 +33,7 @@ fn run(policy: &str, home: Home, paths: u32, lose: u64) -> Pair {
 }
 
 #[test]
-fn everything_completes_wherever_laws_run() {
+fn operations_complete_wherever_controllers_run() {
     for policy in ["cc=swift", "cc=cubic", "cc=dcqcn", "cc=eqds", "cc=homa", "cc=timely"] {
         for home in [Home::InLine(1), Home::InLine(u32::MAX), Home::Elsewhere] {
             for lose in [0, 15] {
@@ -71,14 +71,14 @@ fn in_line_and_without_delay_nothing_changes() {
 }
 
 #[test]
-fn the_law_of_a_channel_that_has_gone_is_dropped() {
+fn controller_of_a_closed_channel_is_dropped() {
     let spec: PolicySpec = "cc=swift".parse().unwrap();
     let mut processors = Vec::new();
     let mut pair = Pair::with_homes(1, &spec, |nic| processors.push(nic.detach_congestion()));
     let controller = pair.nics[0].poll_controller().unwrap();
     assert!(pair.nics[0].poll_controller().is_none());
     processors[0].adopt(controller);
-    assert_eq!(alloc::format!("{:?}", processors[0]).find("1 laws"), Some(20));
+    assert_eq!(alloc::format!("{:?}", processors[0]).find("1 controllers"), Some(20));
     let channel = pair.channels[0];
     pair.nics[0].close_channel(pair.now, channel).unwrap();
     for _ in 0..100 {
@@ -87,5 +87,5 @@ fn the_law_of_a_channel_that_has_gone_is_dropped() {
         pair.now = next.map_or(pair.now, |next| pair.now.max(next));
     }
     processors[0].run(10);
-    assert_eq!(alloc::format!("{:?}", processors[0]).find("0 laws"), Some(20));
+    assert_eq!(alloc::format!("{:?}", processors[0]).find("0 controllers"), Some(20));
 }

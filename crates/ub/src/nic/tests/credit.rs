@@ -35,12 +35,12 @@ fn everything_completes(policy: &str, grants: bool, lose: u64) {
         assert!(done.iter().all(|completion| completion.status == Status::Success));
         let demands: u64 =
             pair.nics.iter().map(|nic| nic.counters().credit_requests_received).sum();
-        assert!(demands > 0, "{policy}: nobody asked for credit");
+        assert!(demands > 0, "{policy}: no credit was requested");
     }
 }
 
 #[test]
-fn all_that_is_asked_for_is_granted_in_the_end() {
+fn all_requested_credit_is_granted_in_the_end() {
     for policy in ["cc=eqds", "cc=homa"] {
         for lose in [0, 20, 5] {
             everything_completes(policy, true, lose);
@@ -157,7 +157,7 @@ fn credit_beyond_what_was_requested_counts_up_to_the_request() {
     assert_eq!(allowed(&mut pair) - before, 10_000);
     pair.deliver(0, &credit);
     let counters = pair.nics[0].counters();
-    assert_eq!((counters.credits_unasked, counters.dropped(DropReason::BadCredit)), (2, 1));
+    assert_eq!((counters.credits_unrequested, counters.dropped(DropReason::BadCredit)), (2, 1));
     assert_eq!(allowed(&mut pair) - before, 10_000);
 }
 
@@ -168,7 +168,7 @@ fn credit_that_the_policy_expects_in_advance_is_taken() {
     let credit = credit_of(&pair, 1 << 20);
     pair.deliver(0, &credit);
     assert_eq!(allowed(&mut pair) - before, 64 * 1024);
-    assert_eq!(pair.nics[0].counters().credits_unasked, 1);
+    assert_eq!(pair.nics[0].counters().credits_unrequested, 1);
 }
 
 /// Adds up the received bytes.
@@ -197,7 +197,7 @@ impl CreditPolicy for Meter {
 }
 
 #[test]
-fn of_a_trimmed_packet_only_the_headers_have_come() {
+fn trimmed_packet_counts_as_headers_only() {
     let mut pair = pair("cc=fixed:8M", false);
     let metered = Arc::new(AtomicU64::new(0));
     pair.nics[1].set_credit_policy(Some(Box::new(Meter(metered.clone()))));

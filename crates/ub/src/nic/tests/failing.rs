@@ -41,7 +41,7 @@ fn post_receive(pair: &mut Pair, jetty: JettyId) {
 }
 
 #[test]
-fn it_is_not_ready_again_before_it_was_flushed() {
+fn failed_jetty_is_not_ready_before_its_flush() {
     let (mut pair, jetty) = failed();
     let early = pair.nics[0].set_jetty_state(jetty, JettyState::Ready);
     assert_eq!(early, Err(SetupError::Busy));
@@ -54,7 +54,7 @@ fn it_is_not_ready_again_before_it_was_flushed() {
 }
 
 #[test]
-fn one_that_takes_its_number_is_not_flushed_for_it() {
+fn reused_jetty_number_is_not_flushed() {
     let (mut pair, jetty) = failed();
     pair.nics[0].destroy_jetty(jetty).unwrap();
     let queue = pair.queues[0];

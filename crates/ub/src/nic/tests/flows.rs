@@ -291,7 +291,7 @@ fn a_flow_without_work_ends() {
 /// Rates and turns change at random at every event, the scheduler is installed and removed, packets
 /// are lost, a Jetty is aborted: everything that is left completes.
 #[test]
-fn nothing_gets_stuck_however_the_scheduler_behaves() {
+fn flows_progress_under_any_scheduler() {
     for seed in 0..40 {
         let (mut pair, jetties) = weighted(&[1, 2, 3]);
         let mut random = Random::new(seed);
@@ -372,9 +372,9 @@ impl Scheduler for Listener {
 #[test]
 fn flow_that_begins_after_a_hint_receives_it() {
     let mut pair = Pair::new(0, 1);
-    let heard = alloc::sync::Arc::new(core::sync::atomic::AtomicU64::new(0));
-    let read = || heard.load(core::sync::atomic::Ordering::Relaxed);
-    pair.nics[0].set_scheduler(pair.now, Some(Box::new(Listener(heard.clone()))));
+    let hint = alloc::sync::Arc::new(core::sync::atomic::AtomicU64::new(0));
+    let read = || hint.load(core::sync::atomic::Ordering::Relaxed);
+    pair.nics[0].set_scheduler(pair.now, Some(Box::new(Listener(hint.clone()))));
     let jetty = pair.jetties[0];
     pair.nics[0].set_hint(jetty, 77);
     let remote = pair.remote();

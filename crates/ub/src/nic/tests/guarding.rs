@@ -202,7 +202,7 @@ fn a_segment_number_that_is_used_again_leaves_its_domain() {
 }
 
 #[test]
-fn access_to_no_bytes_asks_the_jetty_and_no_segment() {
+fn access_to_no_bytes_is_checked_by_the_jetty_alone() {
     let (ok, rights) = (Status::Success, Status::RemoteRights);
     for (granted, expected) in [
         (access(Rights::ALL), [ok, ok]),
@@ -221,7 +221,7 @@ fn access_to_no_bytes_asks_the_jetty_and_no_segment() {
                 RemoteRange { token_id: no_segment, token_value: 1 << OWN, address: 0 },
             ];
             for remote in [good].into_iter().chain(others) {
-                pair.ask_twice(remote, 0, order);
+                pair.request_twice(remote, 0, order);
                 assert_eq!(pair.statuses(), expected, "{granted:?} {order:?} {remote:?}");
             }
             assert_eq!(pair.placed, [0, 0]);
@@ -234,7 +234,7 @@ const ORDERS: [bool; 2] = [false, true];
 
 impl Pair {
     /// Runs a WRITE and a READ until they end.
-    fn ask_twice(&mut self, remote: RemoteRange, length: u32, in_memory_order: bool) {
+    fn request_twice(&mut self, remote: RemoteRange, length: u32, in_memory_order: bool) {
         let order = |mode| match in_memory_order {
             true => OrderRequest { mode, tag: Tag::Mo, ..OrderRequest::default() },
             false => OrderRequest::default(),
@@ -264,6 +264,6 @@ fn access_to_no_bytes_of_no_segment_is_refused_where_memory_is_not_guarded() {
     let mut pair = Pair::new(0, 1);
     let remote =
         RemoteRange { token_id: fairway_wire::TokenId::new((1 << 20) - 1), ..pair.remote() };
-    pair.ask_twice(remote, 0, false);
+    pair.request_twice(remote, 0, false);
     assert_eq!(pair.statuses(), [Status::RemoteAccess; 2]);
 }

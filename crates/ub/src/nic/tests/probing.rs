@@ -41,17 +41,17 @@ fn every_path_is_measured_in_use_or_not() {
     let mut pair = pair("probe=periodic:400us", 4);
     let mut last = pair.now;
     for round in 0..8 {
-        let question = pair.next_probe(0);
-        assert_eq!(question.route.path, round % 4, "each in turn");
+        let probe = pair.next_probe(0);
+        assert_eq!(probe.route.path, round % 4, "each in turn");
         let step = pair.now.since(last);
         assert!(step <= Duration::from_us(100), "{step:?}");
         // To the peer, a while there, and back.
-        let path = u64::from(question.route.path);
+        let path = u64::from(probe.route.path);
         pair.advance(10 + path);
-        pair.deliver(1, &question);
+        pair.deliver(1, &probe);
         pair.advance(17);
         let answer = pair.next_probe(1);
-        assert_eq!(answer.route.path, question.route.path);
+        assert_eq!(answer.route.path, probe.route.path);
         pair.advance(5);
         pair.deliver(0, &answer);
         last = pair.now;
@@ -65,11 +65,11 @@ fn every_path_is_measured_in_use_or_not() {
 }
 
 #[test]
-fn answers_to_what_was_not_asked_are_ignored() {
+fn answers_to_probes_that_were_not_sent_are_ignored() {
     let mut pair = pair("probe=periodic:400us", 1);
-    let question = pair.next_probe(0);
+    let probe = pair.next_probe(0);
     pair.advance(10);
-    pair.deliver(1, &question);
+    pair.deliver(1, &probe);
     let answer = pair.next_probe(1);
     let Packet::Probe(probe) = answer.packet else { panic!("a probe") };
     let wrong = Probe { number: probe.number ^ 1, ..probe };
@@ -81,15 +81,15 @@ fn answers_to_what_was_not_asked_are_ignored() {
     pair.advance(500);
     pair.deliver(0, &answer);
     assert_eq!(pair.probed(), [10]);
-    let question = pair.next_probe(0);
-    let Packet::Probe(asked) = question.packet else { panic!("a probe") };
-    let odd = Packet::Probe(Probe { number: asked.number, turn_ns: Some(u32::MAX) });
+    let probe = pair.next_probe(0);
+    let Packet::Probe(sent) = probe.packet else { panic!("a probe") };
+    let odd = Packet::Probe(Probe { number: sent.number, turn_ns: Some(u32::MAX) });
     pair.deliver(0, &Transmit { packet: odd, ..answer });
     assert_eq!(pair.probed(), [10], "nothing comes back in no time");
 }
 
 #[test]
-fn a_peer_answers_a_few_questions_at_a_time() {
+fn peer_answers_eight_probes_at_a_time() {
     let mut pair = pair("cc=swift", 1);
     let route = fairway_wire::Route {
         source: Cna::new(1),
@@ -178,9 +178,9 @@ fn round_trip_beyond_that_of_a_probe_is_host_delay() {
         Duration::from_ps(part.load(Ordering::Relaxed))
     };
     assert_eq!(write(&mut pair, 50).as_ps(), u64::MAX, "nothing is known");
-    let question = pair.next_probe(0);
+    let probe = pair.next_probe(0);
     pair.advance(20);
-    pair.deliver(1, &question);
+    pair.deliver(1, &probe);
     let answer = pair.next_probe(1);
     pair.deliver(0, &answer);
     assert_eq!(write(&mut pair, 50), Duration::from_us(30));

@@ -72,7 +72,7 @@ fn the_kth_message_takes_the_kth_receive_however_they_come() {
 }
 
 #[test]
-fn they_need_not_wait_for_one_another_nor_for_what_was_written() {
+fn ordered_receives_wait_neither_for_each_other_nor_for_writes() {
     let mut pair = Pair::in_sequence(1);
     (0..3).for_each(|id| pair.far_receive(id, 5_000));
     pair.write(10, 5_000);
@@ -253,7 +253,7 @@ fn wait_for_receives(at_once: u64) -> (u64, u64) {
 }
 
 #[test]
-fn of_many_refused_messages_the_next_are_tried_again() {
+fn retries_of_refused_messages_are_few() {
     let (one_by_one, _) = wait_for_receives(1);
     assert!(one_by_one <= 20 * 30 + 150, "{one_by_one} refusals");
     let (at_once, waited) = wait_for_receives(30);

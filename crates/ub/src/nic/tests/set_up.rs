@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::setup::{
-    Attempt, Established, Identity, Listener, Members, Outcome, Question, Reaction,
+    Attempt, Established, Identity, Listener, Members, OpenRequest, Outcome, Reaction,
 };
 use core::net::SocketAddr;
-use fairway_wire::{BYPASS, GROUP_MAX, Joins, KEY_LEN, PADDED_QUESTIONS, Parameters, Ports, Tpn};
+use fairway_wire::{BYPASS, GROUP_MAX, Joins, KEY_LEN, PADDED_HELLOS, Parameters, Ports, Tpn};
 
 const CLIENT: usize = 0;
 const SERVER: usize = 1;
@@ -24,11 +24,11 @@ fn identity(node: usize, limits: &Limits) -> Identity {
         read_slots: limits.read_slots as u16,
         keep_alive_ms: 0,
         channels: CHANNELS,
-        capabilities: PADDED_QUESTIONS | BYPASS,
+        capabilities: PADDED_HELLOS | BYPASS,
     };
     let cna = Cna::new(node as u32 + 1);
     let ports = vec![Ports::new(&[4810]).unwrap(); CHANNELS as usize];
-    Identity { cna, asked_as: Cna::new(0x10_0000 + node as u32), ports, limits }
+    Identity { cna, setup_cna: Cna::new(0x10_0000 + node as u32), ports, limits }
 }
 
 struct Hosts {
@@ -42,7 +42,7 @@ impl Hosts {
     /// Sets up a channel, and opens both ends of it.
     fn set_up(&mut self, joins: Option<Joins>) -> ([ChannelId; 2], [Established; 2]) {
         let channels = [CLIENT, SERVER].map(|node| self.nics[node].reserve_channel().unwrap());
-        let question = Question {
+        let request = OpenRequest {
             server: address(SERVER),
             tpn: channels[CLIENT].tpn(),
             first_psn: Psn::new(0xFF_FFF0),
@@ -52,14 +52,14 @@ impl Hosts {
             deadline: self.now + Duration::from_secs(1),
             key: [1; KEY_LEN],
         };
-        let mut attempt = Attempt::new(self.now, &self.identities[CLIENT], question);
+        let mut attempt = Attempt::new(self.now, &self.identities[CLIENT], request);
         let mut far = None;
         for _ in 0..2 {
-            let question = attempt.poll_transmit(self.now)[0];
+            let request = attempt.poll_transmit(self.now)[0];
             let from = address(CLIENT);
             let answer =
-                match self.listener.handle_message(self.now, from, u16::MAX, &question.setup) {
-                    Reaction::Ignore => panic!("no answer to {question:?}"),
+                match self.listener.handle_message(self.now, from, u16::MAX, &request.setup) {
+                    Reaction::Ignore => panic!("no answer to {request:?}"),
                     Reaction::Answer(answer) => answer,
                     Reaction::Open(opening) => {
                         let end = (channels[SERVER].tpn(), Psn::new(7));

@@ -58,7 +58,7 @@ fn records_add_up_to_the_counters() {
         assert_eq!((lost > 0, counters.lost > 0), (lose > 0, lose > 0));
         assert_eq!(spurious, counters.spurious);
         let rates = records.iter().filter(|r| matches!(r.entry, TraceEntry::DequeueRate { .. }));
-        assert_eq!(rates.count(), 1, "told once");
+        assert_eq!(rates.count(), 1, "reported once");
     }
 }
 

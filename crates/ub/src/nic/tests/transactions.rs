@@ -280,7 +280,7 @@ fn d22_the_acknowledgement_is_fused_in_rol_and_separate_otherwise() {
 }
 
 #[test]
-fn an_operation_that_asks_for_nothing_passes_no_gate() {
+fn operation_without_order_passes_no_gate() {
     let mut pair = Pair::new(0, 2);
     for id in 0..100 {
         pair.write_to(id, id, 1, OrderRequest::default());
@@ -316,7 +316,7 @@ fn d30_unreliable_packets_pass_no_gate_and_are_not_acknowledged() {
     let got = pair.completions(1);
     assert_eq!((got.len(), got[0].id, got[0].immediate), (1, 7, Some(3)));
     let now = pair.now;
-    assert!(pair.nics[1].poll_transmit(now).is_none(), "nobody is told");
+    assert!(pair.nics[1].poll_transmit(now).is_none(), "the peer is not notified");
     let wrong = OrderRequest { fence: true, ..order };
     let local = LocalRange { segment: pair.segments[0], offset: 0, length: 10 };
     let work = Work::Write { remote: pair.remote() };
@@ -349,7 +349,7 @@ fn a_send_that_is_given_up_does_not_hold_up_what_follows() {
 }
 
 #[test]
-fn a_refused_one_does_not_hold_up_what_follows() {
+fn refused_message_does_not_delay_later_ones() {
     for mode in MODES {
         let mut pair = Pair::new(0, 1).with_staging();
         let mut wrong = pair.remote();

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use fairway_wire::{
-    Duration, Instant, PADDED_QUESTIONS, Parameters, Psn, SETUP_LEN, SetupMessage, Tpn,
+    Duration, Instant, PADDED_HELLOS, Parameters, Psn, SETUP_LEN, SetupMessage, Tpn,
 };
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
     server_address,
 };
 use crate::setup::lengths::packet_length;
-use crate::setup::{Attempt, Listener, Outcome, Padded, Question, Reaction};
+use crate::setup::{Attempt, Listener, OpenRequest, Outcome, Padded, Reaction};
 
 const ONE_WAY: Duration = Duration::from_ms(5);
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -52,11 +52,11 @@ struct Made {
 }
 
 fn able(mtu_bytes: u16) -> Parameters {
-    Parameters { mtu_bytes, capabilities: PADDED_QUESTIONS, ..limits() }
+    Parameters { mtu_bytes, capabilities: PADDED_HELLOS, ..limits() }
 }
 
 fn client(mtu_bytes: u16, deadline: Duration) -> Attempt {
-    let question = Question {
+    let request = OpenRequest {
         server: server_address(),
         tpn: Tpn::new(5),
         first_psn: Psn::new(77),
@@ -66,7 +66,7 @@ fn client(mtu_bytes: u16, deadline: Duration) -> Attempt {
         deadline: T0 + deadline,
         key: CLIENT_KEY,
     };
-    Attempt::new(T0, &identity(CLIENT, able(mtu_bytes)), question)
+    Attempt::new(T0, &identity(CLIENT, able(mtu_bytes)), request)
 }
 
 /// Sets up a channel between a client and a server with these limits. `None` if it takes too long.
@@ -108,7 +108,7 @@ fn set_up(path: &mut Path, (ours, theirs): (u16, u16)) -> Option<Made> {
                 Reaction::Ignore => continue,
             };
             let answer = message.answered(answer);
-            assert!(answer.length <= message.length, "no answer is longer than its question");
+            assert!(answer.length <= message.length, "no answer is longer than its request");
             if path.passes(answer.length, path.back) {
                 flying.push((now + ONE_WAY, false, answer));
             }
@@ -117,7 +117,7 @@ fn set_up(path: &mut Path, (ours, theirs): (u16, u16)) -> Option<Made> {
 }
 
 #[test]
-fn path_without_loss_takes_two_round_trips_and_two_questions() {
+fn path_without_loss_takes_two_round_trips_and_two_hellos() {
     for (ours, theirs) in [(4096, 4096), (8000, 1360), (1360, 8000), (32_768, 32_768), (64, 64)] {
         let made = set_up(&mut Path::up_to(65_507, 65_507), (ours, theirs)).unwrap();
         assert_eq!((made.mtu_bytes, made.datagrams), (ours.min(theirs), 2));
@@ -173,7 +173,7 @@ fn loss_rarely_shortens_packets() {
 /// An older server: it answers long HELLOs by short messages, or not at all.
 #[test]
 fn server_that_does_not_pad_is_taken_at_its_word() {
-    for capabilities in [PADDED_QUESTIONS, 0] {
+    for capabilities in [PADDED_HELLOS, 0] {
         let mut client = client(4096, DEADLINE);
         let limits = Parameters { capabilities, ..limits() };
         let mut server = Listener::new(identity(SERVER, limits), [7; 32]);
@@ -186,9 +186,9 @@ fn server_that_does_not_pad_is_taken_at_its_word() {
                 break confirm;
             }
             for message in messages {
-                let heard = message.length == SETUP_LEN || capabilities & PADDED_QUESTIONS != 0;
+                let received = message.length == SETUP_LEN || capabilities & PADDED_HELLOS != 0;
                 let setup = &message.setup;
-                if heard
+                if received
                     && let Reaction::Answer(answer) =
                         server.handle_message(now, client_address(), u16::MAX, setup)
                 {

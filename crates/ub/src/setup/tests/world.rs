@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use fairway_wire::{
-    Cna, Decoded, Duration, Instant, Joins, KEY_LEN, PADDED_QUESTIONS, Parameters, Ports, Psn,
+    Cna, Decoded, Duration, Instant, Joins, KEY_LEN, PADDED_HELLOS, Parameters, Ports, Psn,
     RejectReason, SETUP_LEN, Setup, SetupMessage, Tpn, decode, encode_setup,
 };
 
@@ -20,7 +20,7 @@ use super::T0;
 use crate::random::Random;
 use crate::setup::lengths::packet_length;
 use crate::setup::{
-    Attempt, Established, Identity, Listener, Members, Opening, Outcome, Padded, Question,
+    Attempt, Established, Identity, Listener, Members, OpenRequest, Opening, Outcome, Padded,
     Reaction, Terms,
 };
 
@@ -62,8 +62,8 @@ struct Datagram {
 }
 
 /// An attempt of a client, and the port by which the server has answered.
-struct Asked {
-    attempt: Attempt,
+struct ClientAttempt {
+    machine: Attempt,
     tpn: Tpn,
     key: [u8; KEY_LEN],
     way: Option<u16>,
@@ -72,7 +72,7 @@ struct Asked {
 
 struct Client {
     identity: Identity,
-    attempts: Vec<Asked>,
+    attempts: Vec<ClientAttempt>,
     /// The group, once its first channel is open.
     members: Option<Members>,
     channels_opened: u32,
@@ -143,7 +143,7 @@ fn client_address(client: usize, port: u16) -> SocketAddr {
 
 fn identity(random: &mut Random, ports: &[u16], engines: usize) -> Identity {
     let mut cna = || Cna::new(1 + random.below(0xff_fffe) as u32);
-    let (cna, asked_as) = (cna(), cna());
+    let (cna, setup_cna) = (cna(), cna());
     let limits = Parameters {
         mtu_bytes: random.pick(&[64, 1360, 4096, 8856]),
         paths: random.pick(&[1, 4, 16]),
@@ -152,9 +152,9 @@ fn identity(random: &mut Random, ports: &[u16], engines: usize) -> Identity {
         read_slots: random.pick(&[0, 64]),
         keep_alive_ms: random.pick(&[0, 500]),
         channels: engines as u16,
-        capabilities: PADDED_QUESTIONS | random.below(8) as u16,
+        capabilities: PADDED_HELLOS | random.below(8) as u16,
     };
-    Identity { cna, asked_as, ports: vec![Ports::new(ports).unwrap(); engines], limits }
+    Identity { cna, setup_cna, ports: vec![Ports::new(ports).unwrap(); engines], limits }
 }
 
 fn server(random: &mut Random) -> Server {
@@ -182,13 +182,13 @@ impl Client {
 
 impl Server {
     /// Processes a message as the runtime does.
-    fn handle(&mut self, now: Instant, from: SocketAddr, question: &Padded) -> Option<Padded> {
-        let answer = match self.listener.handle_message(now, from, u16::MAX, &question.setup) {
+    fn handle(&mut self, now: Instant, from: SocketAddr, request: &Padded) -> Option<Padded> {
+        let answer = match self.listener.handle_message(now, from, u16::MAX, &request.setup) {
             Reaction::Ignore => return None,
             Reaction::Answer(answer) => answer,
             Reaction::Open(opening) => self.open(now, &opening),
         };
-        Some(question.answered(answer))
+        Some(request.answered(answer))
     }
 
     fn open(&mut self, now: Instant, opening: &Opening) -> Setup {
@@ -275,7 +275,7 @@ impl World {
                 break;
             }
             let timers = self.clients.iter().flat_map(|client| &client.attempts);
-            let timers = timers.filter_map(|asked| asked.attempt.poll_timeout());
+            let timers = timers.filter_map(|attempt| attempt.machine.poll_timeout());
             let next = timers.map(Instant::as_ps).chain(self.steps.keys().map(|key| key.0)).min();
             self.now = Instant::from_ps(next.expect("something is still to happen"));
             while let Some(entry) = self.steps.first_entry()
@@ -307,7 +307,8 @@ impl World {
                 self.healed_at = Some(self.now);
                 // The channel itself finds that its peer is gone.
                 let cna = self.server.identity.cna;
-                let is_gone = |asked: &Asked| asked.channel.is_some_and(|end| end.remote != cna);
+                let is_gone =
+                    |attempt: &ClientAttempt| attempt.channel.is_some_and(|end| end.remote != cna);
                 for client in &mut self.clients {
                     if client.attempts.iter().any(is_gone) {
                         client.forget();
@@ -331,7 +332,7 @@ impl World {
                 oracles::demand_few_openings(self);
             }
             if let Some(answer) = answer {
-                assert!(answer.length <= message.length, "an answer is longer than its question");
+                assert!(answer.length <= message.length, "an answer is longer than its request");
                 self.transmit(client, port, false, &answer);
             }
             return;
@@ -342,11 +343,12 @@ impl World {
             self.counts.stale += 1;
             *self.stale.entry(attempt_of(reject.nonce)).or_default() += 1;
         }
-        for asked in &mut self.clients[client].attempts {
-            let was_unanswered = asked.attempt.is_unanswered();
-            let is_taken = asked.attempt.handle_message(self.now, server_address(), &message.setup);
-            if was_unanswered && !asked.attempt.is_unanswered() {
-                asked.way = Some(port);
+        for attempt in &mut self.clients[client].attempts {
+            let was_unanswered = attempt.machine.is_unanswered();
+            let is_taken =
+                attempt.machine.handle_message(self.now, server_address(), &message.setup);
+            if was_unanswered && !attempt.machine.is_unanswered() {
+                attempt.way = Some(port);
             }
             if is_taken {
                 break;
@@ -357,17 +359,17 @@ impl World {
     /// Runs a client as the runtime does at each wake-up.
     fn drive(&mut self, index: usize) {
         if self.clients[index].attempts.is_empty() {
-            self.ask(index, None);
+            self.request(index, None);
         }
         let mut at = 0;
         while at < self.clients[index].attempts.len() {
-            let asked = &mut self.clients[index].attempts[at];
-            let before = asked.attempt.outcome();
-            let messages = asked.attempt.poll_transmit(self.now);
+            let attempt = &mut self.clients[index].attempts[at];
+            let before = attempt.machine.outcome();
+            let messages = attempt.machine.poll_transmit(self.now);
             assert!(before.is_none() || messages.is_empty(), "an ended attempt sends");
-            let due = asked.attempt.poll_timeout();
+            let due = attempt.machine.poll_timeout();
             assert!(due.is_none_or(|due| self.now.is_before(due)), "it is due again at once");
-            let way = asked.way.filter(|_| !asked.attempt.is_unanswered());
+            let way = attempt.way.filter(|_| !attempt.machine.is_unanswered());
             for message in &messages {
                 let port = way.unwrap_or_else(|| self.random.pick(&CLIENT_PORTS));
                 let is_confirm = matches!(message.setup.message, SetupMessage::Confirm(_));
@@ -378,7 +380,7 @@ impl World {
                 at += 1;
             } else {
                 // The application tries again.
-                self.ask(index, None);
+                self.request(index, None);
                 at = 0;
             }
         }
@@ -387,8 +389,8 @@ impl World {
     /// Takes the outcome of an attempt. False if its connection has failed.
     fn settle(&mut self, index: usize, at: usize) -> bool {
         let client = &mut self.clients[index];
-        let asked = &mut client.attempts[at];
-        let Some(outcome) = asked.attempt.outcome().filter(|_| asked.channel.is_none()) else {
+        let attempt = &mut client.attempts[at];
+        let Some(outcome) = attempt.machine.outcome().filter(|_| attempt.channel.is_none()) else {
             return true;
         };
         let Outcome::Open { server, accept } = outcome else {
@@ -397,17 +399,17 @@ impl World {
             return false;
         };
         let (end, terms) =
-            (asked.attempt.established(server, &accept), asked.attempt.terms(server, &accept));
-        asked.channel = Some(end);
-        assert_eq!(terms.client.key, asked.key);
-        match (asked.attempt.joins(), &mut client.members) {
+            (attempt.machine.established(server, &accept), attempt.machine.terms(server, &accept));
+        attempt.channel = Some(end);
+        assert_eq!(terms.client.key, attempt.key);
+        match (attempt.machine.joins(), &mut client.members) {
             (Some(joins), Some(members)) => {
                 members.join(joins.number);
                 self.counts.joined += 1;
             }
             _ => client.members = Some(Members::new(&end.agreed)),
         }
-        let (joins, members) = (asked.attempt.joins(), client.members);
+        let (joins, members) = (attempt.machine.joins(), client.members);
         oracles::demand_same_channel(self, index, &end, &terms);
         if self.healed_at.is_some() && end.remote != self.server.identity.cna {
             // The channel itself finds that its peer is gone.
@@ -417,18 +419,18 @@ impl World {
         if joins.is_none() {
             for number in members.into_iter().flat_map(Members::missing) {
                 let leader = terms.client.tpn;
-                self.ask(index, Some((Joins { leader, number }, end.agreed.mtu_bytes)));
+                self.request(index, Some((Joins { leader, number }, end.agreed.mtu_bytes)));
             }
         }
         true
     }
 
-    fn ask(&mut self, index: usize, joins: Option<(Joins, u16)>) {
+    fn request(&mut self, index: usize, joins: Option<(Joins, u16)>) {
         let client = &mut self.clients[index];
         client.channels_opened += 1;
         let mut key = [0; KEY_LEN];
         self.random.fill(&mut key);
-        let question = Question {
+        let request = OpenRequest {
             server: server_address(),
             tpn: Tpn::new(client.channels_opened),
             first_psn: Psn::new(self.random.number() as u32),
@@ -438,9 +440,9 @@ impl World {
             deadline: self.now + Duration::from_ms(self.random.pick(&[300, 1000, 8000])),
             key,
         };
-        let attempt = Attempt::new(self.now, &client.identity, question);
+        let machine = Attempt::new(self.now, &client.identity, request);
         let tpn = Tpn::new(client.channels_opened);
-        client.attempts.push(Asked { attempt, tpn, key, way: None, channel: None });
+        client.attempts.push(ClientAttempt { machine, tpn, key, way: None, channel: None });
     }
 
     fn transmit(&mut self, client: usize, port: u16, to_server: bool, message: &Padded) {

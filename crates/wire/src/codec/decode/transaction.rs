@@ -76,7 +76,7 @@ pub(super) fn data(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Data, D
         (response_operation(fixed, extension)?, Order::NONE, fixed[37] & 0x08 != 0)
     } else {
         let (order, extension) = order(fixed, extension)?;
-        (request_operation(fixed, extension)?, order, asks_retry(fixed))
+        (request_operation(fixed, extension)?, order, requests_retry(fixed))
     };
     Ok(fields(first, fixed, operation, order, retry))
 }
@@ -105,7 +105,7 @@ fn fields(
     }
 }
 
-/// Fast path for the most frequent packet: decodes a WRITE that carries its access and asks for no
+/// Fast path for the most frequent packet: decodes a WRITE that carries its access and requests no
 /// order, with the same result as the general path. Returns `None` for any other packet.
 pub(in crate::codec) fn plain_write(
     key: &CheckKey,
@@ -126,11 +126,11 @@ pub(in crate::codec) fn plain_write(
     let (fixed, extension) = whole.split_first_chunk()?;
     let fixed: &Fixed = fixed;
     let operation = Operation::Write { access: access::<20>(extension.first_chunk()?) };
-    let packet = Packet::Data(fields(first, fixed, operation, Order::NONE, asks_retry(fixed)));
+    let packet = Packet::Data(fields(first, fixed, operation, Order::NONE, requests_retry(fixed)));
     Some(Ok(Decoded::Packet { route: route(first), packet, header_len: PLAIN_WRITE_LEN }))
 }
 
-/// Length in bytes of the headers of a WRITE that carries its access and asks for no order.
+/// Length in bytes of the headers of a WRITE that carries its access and requests no order.
 const PLAIN_WRITE_LEN: usize = TRANSACTION_LEN + 20;
 
 /// Bits of RTPH from TPOpcode on that are the same in every such WRITE: DATA, TPVer 0, no padding,
@@ -181,11 +181,14 @@ fn order<'a>(fixed: &Fixed, extension: &'a [u8]) -> Result<(Order, &'a [u8]), De
     if fixed[36] & 0x70 == 0 && fixed[37] & 0x0b == ServiceMode::Rol as u8 {
         return Ok((Order::NONE, extension));
     }
-    asked_order(fixed, extension)
+    requested_order(fixed, extension)
 }
 
-/// The general case of [`order`], for a packet that asks for an order.
-fn asked_order<'a>(fixed: &Fixed, extension: &'a [u8]) -> Result<(Order, &'a [u8]), DecodeError> {
+/// The general case of [`order`], for a packet that requests an order.
+fn requested_order<'a>(
+    fixed: &Fixed,
+    extension: &'a [u8],
+) -> Result<(Order, &'a [u8]), DecodeError> {
     if is_continuation(fixed) {
         require_unordered(fixed, ServiceMode::Rol)?;
     }
@@ -221,7 +224,7 @@ fn asked_order<'a>(fixed: &Fixed, extension: &'a [u8]) -> Result<(Order, &'a [u8
     Ok((order, extension))
 }
 
-/// Fails if a packet that cannot ask for an order has an ordering field set, or a mode other than
+/// Fails if a packet that cannot request an order has an ordering field set, or a mode other than
 /// `mode`.
 #[inline(always)]
 fn require_unordered(fixed: &Fixed, mode: ServiceMode) -> Result<(), DecodeError> {
@@ -439,7 +442,7 @@ fn target<const N: usize>(extension: &[u8; N], at: usize) -> Target {
 
 /// BTAH's Retry bit. ATAH has it at another place.
 #[inline(always)]
-fn asks_retry(fixed: &Fixed) -> bool {
+fn requests_retry(fixed: &Fixed) -> bool {
     fixed[36] & 0x02 != 0
 }
 

@@ -46,7 +46,7 @@ pub(super) fn put_data(data: &Data, out: &mut Header) {
         if !kind.ordered {
             debug_assert_eq!(data.order, Order::NONE, "an order where none is carried");
             put(out, 9, second);
-        } else if asks_for_nothing(&data.order) {
+        } else if has_no_order(&data.order) {
             put(out, 9, second | mode_bits(ServiceMode::Rol));
         } else {
             put_order(data, second, out);
@@ -171,7 +171,7 @@ fn put_rarer(operation: &Operation, out: &mut Header) -> Kind {
             Kind::response(ta_opcode::DONE, refusal::code_or_zero(*refusal))
         }
         Operation::Put(message) => put_put(message, out),
-        Operation::Get(question) => put_get(question, out),
+        Operation::Get(get) => put_get(get, out),
         Operation::Abandon => Kind::ABANDON,
         Operation::AbandonPut { mailbox, sequence } => {
             put_long(out, 12, *mailbox);
@@ -225,19 +225,19 @@ fn put_put(message: &Put, out: &mut Header) -> Kind {
     Kind::PUT
 }
 
-fn put_get(question: &Get, out: &mut Header) -> Kind {
-    put_long(out, 12, question.mailbox);
-    put_long(out, 14, question.offset);
-    put(out, 16, question.length);
-    put(out, 17, question.key);
-    put(out, 18, if question.named { question.epoch } else { 0 });
-    put(out, 19, flag(question.named, 24));
+fn put_get(get: &Get, out: &mut Header) -> Kind {
+    put_long(out, 12, get.mailbox);
+    put_long(out, 14, get.offset);
+    put(out, 16, get.length);
+    put(out, 17, get.key);
+    put(out, 18, if get.named { get.epoch } else { 0 });
+    put(out, 19, flag(get.named, 24));
     Kind::GET
 }
 
 /// True if the ordering fields contain nothing but mode ROL.
 #[inline(always)]
-fn asks_for_nothing(order: &Order) -> bool {
+fn has_no_order(order: &Order) -> bool {
     order.mode == ServiceMode::Rol && order.tag == Tag::No && !order.in_order
 }
 

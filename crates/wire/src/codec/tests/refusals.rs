@@ -97,7 +97,7 @@ fn orders() {
     assert_eq!(with(&plain, 37, 0x01), bad("X", 0));
     assert_eq!(with(&plain, 37, 0x03), bad("service mode", 3));
     assert_eq!(with(&plain, 36, 0x40), bad("X", 0));
-    // A continuation packet cannot ask for an order, in any of the fields.
+    // A continuation packet cannot request an order, in any of the fields.
     let bytes = continuation();
     for odr in 1..8 {
         assert_eq!(with(&bytes, 36, odr << 4), bad("ODR", u32::from(odr)));
@@ -312,7 +312,7 @@ fn setup_messages() {
     assert_eq!(setup_with(&hello, 16, 5), bad("reject reason", 0));
     let mut out = [0; SETUP_LEN];
     encode_setup(&hello, &mut out);
-    assert_eq!(decode(&out, 9000), Ok(Decoded::Setup(hello)), "a question may be padded");
+    assert_eq!(decode(&out, 9000), Ok(Decoded::Setup(hello)), "a HELLO may be padded");
     let offer = SetupMessage::Welcome(Welcome {
         version: PROTOCOL_VERSION,
         nonce: 5,
@@ -345,7 +345,7 @@ fn setup_messages() {
 }
 
 #[test]
-fn no_answer_is_longer_than_its_question() {
+fn no_answer_is_longer_than_its_request() {
     let mut out = [0; SETUP_LEN];
     assert_eq!(encode_setup(&hello(), &mut out), SETUP_LEN);
     // The longest list of ports, the cookie and a key fit, as `setup_messages_come_back` shows, in

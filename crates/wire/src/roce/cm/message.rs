@@ -43,7 +43,7 @@ pub enum Message {
     Disconnect(Disconnect),
     /// DREP: confirms the end of a connection.
     Disconnected(Disconnected),
-    /// SIDR_REQ: asks for the queue pair that serves datagrams.
+    /// SIDR_REQ: requests the queue pair that serves datagrams.
     ServiceRequest(ServiceRequest),
     /// SIDR_REP: the answer to SIDR_REQ.
     ServiceReply(ServiceReply),
@@ -132,7 +132,7 @@ impl Request {
     pub const PRIVATE_LEN: usize = 92;
 }
 
-/// The transport service that REQ asks for (12.6.6): 2 bits.
+/// The transport service that REQ requests (12.6.6): 2 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// Reliable connection.

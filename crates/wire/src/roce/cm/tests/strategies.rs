@@ -9,7 +9,7 @@ use crate::{Psn, Qpn};
 /// Random private data of `N` bytes.
 fn filled<const N: usize>() -> impl Strategy<Value = [u8; N]> {
     proptest::collection::vec(any::<u8>(), N)
-        .prop_map(|bytes: Vec<u8>| bytes.try_into().expect("as many as were asked for"))
+        .prop_map(|bytes: Vec<u8>| bytes.try_into().expect("as many as were requested"))
 }
 
 fn names() -> impl Strategy<Value = Names> {
