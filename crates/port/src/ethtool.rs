@@ -1,5 +1,5 @@
-//! Requests of `ethtool`: the counters of an interface's driver, and its offloads. Every user may
-//! make them.
+//! Requests of `ethtool`: the counters of an interface's driver, its offloads, queues and address.
+//! Every user may make them.
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -14,6 +14,9 @@ const GET_STRINGS: u32 = 0x1b;
 const GET_STATISTICS: u32 = 0x1d;
 const GET_COUNTS: u32 = 0x37;
 const GET_FEATURES: u32 = 0x3a;
+const GET_CHANNELS: u32 = 0x3c;
+/// `ARPHRD_ETHER` of `linux/if_arp.h`.
+const ETHERNET: libc::sa_family_t = 1;
 /// More names than any driver has; a larger number is refused.
 const NAMES_MAX: usize = 1 << 16;
 /// Number of counters that a driver may add between two requests, for example because it opens a
@@ -45,7 +48,7 @@ impl Request {
             let wrong = format!("{name:?} is no name of an interface: 1 to 15 bytes");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, wrong));
         }
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         // SAFETY: numbers, pointers and bytes, for which zero is a value.
         let mut interface: libc::ifreq = unsafe { std::mem::zeroed() };
         for (to, from) in interface.ifr_name.iter_mut().zip(name.bytes()) {
@@ -55,7 +58,7 @@ impl Request {
     }
 
     /// Makes the request in `words`, which begins with a command; the answer replaces it.
-    fn ask(&mut self, words: &mut [u64]) -> io::Result<()> {
+    fn ioctl(&mut self, words: &mut [u64]) -> io::Result<()> {
         self.interface.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
         // SAFETY: the kernel writes as much as the command's answer has; the callers make room.
         check(unsafe {
@@ -68,7 +71,7 @@ impl Request {
     fn count(&mut self, set: Names) -> io::Result<usize> {
         // Command and padding; a mask of sets; space for the number of the one set.
         let mut words = [pair(GET_COUNTS, 0), 1 << set as u32, 0];
-        self.ask(&mut words)?;
+        self.ioctl(&mut words)?;
         let count = if words[1] == 0 { 0 } else { first(words[2]) as usize };
         match count {
             0 => Err(io::ErrorKind::Unsupported.into()),
@@ -87,7 +90,7 @@ impl Request {
         let mut words = vec![0_u64; 2 + (count + SPARE) * NAME_BYTES / 8];
         words[0] = pair(GET_STRINGS, set as u32);
         words[1] = pair(count as u32, 0);
-        self.ask(&mut words)?;
+        self.ioctl(&mut words)?;
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).skip(12).collect();
         let names = bytes.chunks_exact(NAME_BYTES).take(count).map(|name| {
             let end = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
@@ -100,8 +103,31 @@ impl Request {
     pub(crate) fn statistics(&mut self, count: usize) -> io::Result<Vec<u64>> {
         let mut words = vec![0_u64; 1 + count + SPARE];
         words[0] = pair(GET_STATISTICS, count as u32);
-        self.ask(&mut words)?;
+        self.ioctl(&mut words)?;
         Ok(words[1..=count].to_vec())
+    }
+
+    /// Returns the number of queues through which frames arrive; 1 if the driver does not say.
+    pub(crate) fn receive_queues(&mut self) -> u32 {
+        // The command, four maxima, and the queues for receiving, sending, other purposes, and both
+        // receiving and sending.
+        let mut words = [pair(GET_CHANNELS, 0), 0, 0, 0, 0];
+        match self.ioctl(&mut words) {
+            Ok(()) => (second(words[2]) + first(words[4])).max(1),
+            Err(_) => 1,
+        }
+    }
+
+    /// Returns the interface's Ethernet address; `None` if it is of another kind.
+    pub(crate) fn ethernet_address(&mut self) -> io::Result<Option<[u8; 6]>> {
+        // SAFETY: the kernel writes a socket address into the request, which has room for it.
+        let address = unsafe {
+            let request = &raw mut self.interface;
+            check(libc::ioctl(self.socket.as_raw_fd(), libc::SIOCGIFHWADDR as _, request))?;
+            self.interface.ifr_ifru.ifru_hwaddr
+        };
+        let bytes = std::array::from_fn(|at| address.sa_data[at] as u8);
+        Ok((address.sa_family == ETHERNET).then_some(bytes))
     }
 
     /// Returns for each of `count` features, in the driver's order, whether it can be switched, and
@@ -112,7 +138,7 @@ impl Request {
         let blocks = count.div_ceil(WORD_BITS);
         let mut words = vec![0_u64; 1 + 2 * blocks];
         words[0] = pair(GET_FEATURES, blocks as u32);
-        self.ask(&mut words)?;
+        self.ioctl(&mut words)?;
         let bit = |word: u32, at: usize| word >> (at % WORD_BITS) & 1 == 1;
         let feature = |at: usize| {
             let block = 1 + 2 * (at / WORD_BITS);
@@ -128,6 +154,12 @@ fn pair(first: u32, second: u32) -> u64 {
     bytes[..4].copy_from_slice(&first.to_ne_bytes());
     bytes[4..].copy_from_slice(&second.to_ne_bytes());
     u64::from_ne_bytes(bytes)
+}
+
+/// Returns the second of the two numbers in a word.
+fn second(word: u64) -> u32 {
+    let [.., a, b, c, d] = word.to_ne_bytes();
+    u32::from_ne_bytes([a, b, c, d])
 }
 
 /// Returns the first of the two numbers in a word.

@@ -6,7 +6,8 @@
 //! a NIC's driver; and [`nic_features`], its offloads. Also emulated networks: a [`Spec`] of delay,
 //! loss, reordering and so on, applied to a port ([`Impaired`]; [`Datapath`] is the interface that
 //! it shares with a plain port) or between two programs ([`Relay`]). And [`Tun`], a network
-//! interface of a host whose other end is in this process.
+//! interface of a host whose other end is in this process, and [`xdp`], frames past the kernel's
+//! network stack.
 //!
 //! **May import:** `fairway-wire` (for the congestion bits), `libc`.
 //!
@@ -26,9 +27,10 @@ mod statistics;
 mod tun;
 mod udp;
 mod user;
+pub mod xdp;
 
 pub use emulate::{
-    Conditions, Datapath, Decision, Impaired, ModelCounters, PathModel, Relay, RelayConfig,
+    ATTEND, Conditions, Datapath, Decision, Impaired, ModelCounters, PathModel, Relay, RelayConfig,
     RelayCounters, ShaperCounters, Spec, SpecError, Window, rate,
 };
 pub use fairway_wire::Ecn;
@@ -45,4 +47,4 @@ pub use udp::{
     QueueUse, QueueWatch, ReceiveBuffer, Sent, Train, UdpConfig, UdpPort, Waiter, Woken,
     mtu_towards,
 };
-pub use user::{is_same_user, user};
+pub use user::{is_same_user, process_of, user};

@@ -96,6 +96,13 @@ impl Scratch {
         unsafe { std::slice::from_raw_parts(ptr, len) }
     }
 
+    /// Returns the first `len` bytes, to be written. Panics outside the allocation.
+    pub(crate) fn bytes_mut(&mut self, len: usize) -> &mut [u8] {
+        let ptr = self.at(0, len);
+        // SAFETY: in bounds and initialised (zeroed at the start); borrowed mutably as `self` is.
+        unsafe { std::slice::from_raw_parts_mut(ptr, len) }
+    }
+
     fn layout(len: usize) -> Layout {
         Layout::from_size_align(len, Self::ALIGN).expect("scratch sizes are constants")
     }

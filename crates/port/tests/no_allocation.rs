@@ -56,7 +56,7 @@ fn round(
 }
 
 #[test]
-fn nothing_is_allocated_once_warm() {
+fn warm_datapath_allocates_nothing() {
     let config = UdpConfig {
         bind: "127.0.0.1".parse().expect("address"),
         first_port: 0,

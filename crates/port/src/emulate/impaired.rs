@@ -4,7 +4,10 @@ use std::io;
 
 use crate::emulate::shaper::{Shaper, ShaperCounters};
 use crate::emulate::spec::Spec;
-use crate::udp::{Address, Arrival, ReceiveBuffer, Sent, Train, UdpPort};
+use crate::udp::{Address, Arrival, ReceiveBuffer, Sent, Train, UdpPort, Waiter};
+
+/// Index by which waiters report descriptors of a datapath that are not sockets.
+pub const ATTEND: usize = 1 << 20;
 
 /// The interface of a port, whether its paths are impaired or not.
 ///
@@ -56,6 +59,47 @@ pub trait Datapath: Send {
     #[inline]
     fn release_due(&mut self, _now_ns: u64) -> io::Result<()> {
         Ok(())
+    }
+
+    /// Returns a waiter that watches all descriptors of the datapath: the sockets by their index,
+    /// others as [`ATTEND`].
+    ///
+    /// # Errors
+    /// As [`UdpPort::waiter`].
+    fn waiter(&self) -> io::Result<Waiter> {
+        self.port().waiter()
+    }
+
+    /// Deals with the descriptors that a waiter has reported as [`ATTEND`].
+    fn attend(&mut self) {}
+
+    /// True if the datapath has descriptors beside the sockets.
+    fn has_other_descriptors(&self) -> bool {
+        false
+    }
+
+    /// Returns the sockets for which packets wait in memory, one bit each; they are received
+    /// without a system call. `None`: no memory is shared with a peer now.
+    #[inline]
+    fn ready(&mut self) -> Option<u64> {
+        None
+    }
+
+    /// Receives the next arrival for `socket` from memory. Returns `None` if there is none.
+    fn receive_ready<'b>(
+        &mut self,
+        _socket: usize,
+        _buffer: &'b mut ReceiveBuffer,
+    ) -> Option<Arrival<'b>> {
+        None
+    }
+
+    /// Requests that a packet in memory make one of the waiters return. Called before a thread
+    /// sleeps on one. Returns true if a packet is there already: the thread must not sleep. The
+    /// request ends with the next [`Datapath::ready`].
+    #[inline]
+    fn arm(&mut self) -> bool {
+        false
     }
 
     /// Time at which delayed packets are due, if there are any. The owner must not sleep longer.

@@ -145,7 +145,7 @@ impl Shaper {
             }
             if lane.next_after <= lane.offered {
                 let to_come = train.len() - 1 - index;
-                let due = lane.let_go(now_ns, to_come, train.segment_size(), &mut exit);
+                let due = lane.release_passed(now_ns, to_come, train.segment_size(), &mut exit);
                 self.next_ns = self.next_ns.min(due);
             }
         }
@@ -269,7 +269,13 @@ impl Lane {
     /// because of that. A packet that may wait longer does so if it would cost a separate call:
     /// `to_come` packets of the current train, of `full_len` bytes, are still to join the outgoing
     /// train.
-    fn let_go(&mut self, now_ns: u64, to_come: usize, full_len: usize, exit: &mut Exit<'_>) -> u64 {
+    fn release_passed(
+        &mut self,
+        now_ns: u64,
+        to_come: usize,
+        full_len: usize,
+        exit: &mut Exit<'_>,
+    ) -> u64 {
         let mut due = u64::MAX;
         let mut index = 0;
         while index < self.held.len() {

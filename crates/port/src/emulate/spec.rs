@@ -67,7 +67,7 @@ pub struct Conditions {
     /// Number of waiting bytes from which packets are ECN-marked, if at all.
     pub ecn_bytes: Option<u64>,
     /// Bytes of the longest packet that gets through, excluding headers of UDP and IP. Longer
-    /// packets vanish, as in a network that drops long packets without reporting it.
+    /// packets are lost, as in a network that drops long packets without reporting it.
     pub longest: Option<u64>,
     /// Spans of time in which nothing gets through.
     pub blackholes: Vec<Window>,

@@ -26,6 +26,28 @@ impl Address {
     /// The unset address, to be filled by the kernel.
     pub(crate) const UNSPECIFIED: Address = Address { bytes: [0; Self::BYTES], len: 0 };
 
+    /// Length of [`Address::to_bytes`].
+    pub const ENCODED_BYTES: usize = 32;
+
+    /// Encodes the address for another process of this host.
+    pub fn to_bytes(&self) -> [u8; Address::ENCODED_BYTES] {
+        let mut bytes = [0; Address::ENCODED_BYTES];
+        bytes[..Self::BYTES].copy_from_slice(&self.bytes);
+        bytes[Self::BYTES..].copy_from_slice(&self.len.to_ne_bytes());
+        bytes
+    }
+
+    /// Decodes an address that another process has encoded. Returns `None` if the bytes are none.
+    pub fn from_bytes(bytes: &[u8; Address::ENCODED_BYTES]) -> Option<Address> {
+        let (encoded, len) = bytes.split_at(Self::BYTES);
+        let mut address = Address::UNSPECIFIED;
+        address.bytes.copy_from_slice(encoded);
+        address.len = u32::from_ne_bytes(len.try_into().ok()?);
+        // Only what the conversion from a socket address gives has the bytes that peers compare.
+        let known = matches!(address.family(), libc::AF_INET | libc::AF_INET6);
+        (known && Address::from(SocketAddr::from(address)) == address).then_some(address)
+    }
+
     /// True for IPv6.
     pub fn is_ipv6(&self) -> bool {
         self.family() == libc::AF_INET6
@@ -40,6 +62,27 @@ impl Address {
     /// Number of bytes of the IP and UDP headers of a packet to this address.
     pub(crate) fn header_overhead(&self) -> usize {
         if self.is_ipv6() { 48 } else { 28 }
+    }
+
+    /// Reads an address as the kernel reports it. Returns `None` if it is neither IPv4 nor IPv6.
+    ///
+    /// # Safety
+    /// `address` is null or points to a socket address that is as long as its family demands.
+    pub(crate) unsafe fn read(address: *const libc::sockaddr) -> Option<Address> {
+        if address.is_null() {
+            return None;
+        }
+        // SAFETY: as the caller says, there is a family.
+        let len = match libc::c_int::from(unsafe { (*address).sa_family }) {
+            libc::AF_INET => size_of::<libc::sockaddr_in>(),
+            libc::AF_INET6 => size_of::<libc::sockaddr_in6>(),
+            _ => return None,
+        };
+        let mut read = Address::UNSPECIFIED;
+        // SAFETY: as the caller says; the room has the size of the longer of both.
+        unsafe { std::ptr::copy_nonoverlapping(address.cast(), read.bytes.as_mut_ptr(), len) };
+        read.filled(len as libc::socklen_t);
+        Some(read)
     }
 
     pub(crate) fn family(&self) -> libc::c_int {
@@ -144,5 +187,23 @@ impl fmt::Debug for Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.len == 0 { f.write_str("(none)") } else { SocketAddr::from(*self).fmt(f) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encoded_addresses_are_decoded_and_other_bytes_are_refused() {
+        for text in ["10.1.2.3:4810", "[fe80::1%7]:9", "[::]:1", "0.0.0.0:0"] {
+            let address = Address::from(text.parse::<SocketAddr>().unwrap());
+            assert_eq!(Address::from_bytes(&address.to_bytes()), Some(address));
+        }
+        let mut bytes = Address::from(SocketAddr::from(([10, 1, 2, 3], 4810))).to_bytes();
+        bytes[27] = 1;
+        assert_eq!(Address::from_bytes(&bytes), None, "a byte behind the address");
+        assert_eq!(Address::from_bytes(&[0; Address::ENCODED_BYTES]), None);
+        assert_eq!(Address::from_bytes(&[0xFF; Address::ENCODED_BYTES]), None);
     }
 }

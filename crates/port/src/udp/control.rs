@@ -125,7 +125,7 @@ pub(super) fn read(message: &libc::msghdr) -> Noted {
 }
 
 /// The two low bits of the traffic class, as a socket option or ancillary value.
-pub(super) const fn ecn_bits(ecn: Ecn) -> libc::c_int {
+pub(crate) const fn ecn_bits(ecn: Ecn) -> libc::c_int {
     match ecn {
         Ecn::NotCapable => 0b00,
         // ECT(0) is used, because ECT(1) has another meaning (L4S) for switches that support it.
@@ -134,7 +134,7 @@ pub(super) const fn ecn_bits(ecn: Ecn) -> libc::c_int {
     }
 }
 
-const fn ecn_from_bits(traffic_class: libc::c_int) -> Ecn {
+pub(crate) const fn ecn_from_bits(traffic_class: libc::c_int) -> Ecn {
     match traffic_class & 0b11 {
         0b00 => Ecn::NotCapable,
         0b11 => Ecn::Congested,

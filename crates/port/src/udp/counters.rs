@@ -5,7 +5,7 @@
 pub struct PortCounters {
     /// System calls that sent something or tried to.
     pub send_calls: u64,
-    /// Packets passed to the kernel.
+    /// Packets sent: passed to the kernel, or written to memory shared with the peer.
     pub packets_sent: u64,
     /// Bytes of those packets, without IP and UDP headers.
     pub bytes_sent: u64,
@@ -15,7 +15,19 @@ pub struct PortCounters {
     pub packets_received: u64,
     /// Bytes of those packets, without IP and UDP headers.
     pub bytes_received: u64,
-    /// Send calls that found the kernel's buffers full.
+    /// Packets among those sent that went through memory shared with a process of this host.
+    pub packets_sent_in_memory: u64,
+    /// Packets among those received that came through such memory.
+    pub packets_received_in_memory: u64,
+    /// Packets dropped because a process of this host did not read them for a while.
+    pub packets_dropped_in_memory: u64,
+    /// Packets among those sent that were frames past the kernel's network stack.
+    pub packets_sent_as_frames: u64,
+    /// Packets among those received that were such frames.
+    pub packets_received_as_frames: u64,
+    /// Frames dropped because they were damaged, or for no socket.
+    pub frames_dropped: u64,
+    /// Attempts to send that found the kernel's buffers, or the shared memory, full.
     pub blocked: u64,
     /// Errors that the network reported (unreachable, refused), which a datagram transport
     /// survives.
@@ -32,6 +44,12 @@ impl std::ops::AddAssign for PortCounters {
         self.receive_calls += other.receive_calls;
         self.packets_received += other.packets_received;
         self.bytes_received += other.bytes_received;
+        self.packets_sent_in_memory += other.packets_sent_in_memory;
+        self.packets_received_in_memory += other.packets_received_in_memory;
+        self.packets_dropped_in_memory += other.packets_dropped_in_memory;
+        self.packets_sent_as_frames += other.packets_sent_as_frames;
+        self.packets_received_as_frames += other.packets_received_as_frames;
+        self.frames_dropped += other.frames_dropped;
         self.blocked += other.blocked;
         self.icmp_errors += other.icmp_errors;
         self.gso_fallbacks += other.gso_fallbacks;

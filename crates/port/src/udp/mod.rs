@@ -8,7 +8,7 @@ mod port;
 mod queues;
 mod receive;
 mod receive_call;
-mod route;
+pub(crate) mod route;
 mod send;
 mod sys;
 mod train;
@@ -18,6 +18,7 @@ mod waiter;
 mod tests;
 
 pub use address::Address;
+pub(crate) use control::{ecn_bits, ecn_from_bits};
 pub use counters::PortCounters;
 pub use knock::Knock;
 pub use port::{Features, Granted, UdpConfig, UdpPort, mtu_towards};

@@ -91,10 +91,13 @@ impl UdpPort {
     /// Opens the sockets.
     ///
     /// # Errors
-    /// The address is not ours, a port number is taken or past 65,535, no socket was asked for, or
+    /// The address is not ours, a port number is taken or past 65,535, no socket was requested, or
     /// the kernel refuses. The error names the address.
     pub fn bind(config: &UdpConfig) -> io::Result<Self> {
-        let last = config.sockets.checked_sub(1).ok_or_else(|| invalid("no socket asked for"))?;
+        let last = config
+            .sockets
+            .checked_sub(1)
+            .ok_or_else(|| invalid("0 sockets: request at least one"))?;
         if config.first_port != 0 && usize::from(config.first_port) + last > 65_535 {
             return Err(invalid("port numbers past 65535"));
         }
@@ -278,6 +281,11 @@ impl UdpPort {
     /// Counters since the port was opened.
     pub fn counters(&self) -> &PortCounters {
         &self.counters
+    }
+
+    /// The same counters, for a datapath that carries packets past the sockets.
+    pub fn counters_mut(&mut self) -> &mut PortCounters {
+        &mut self.counters
     }
 
     /// Returns an empty train of the size that this port can send.

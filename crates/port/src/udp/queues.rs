@@ -68,7 +68,7 @@ impl QueueWatch {
     /// Returns the queues of each socket, by index.
     ///
     /// # Errors
-    /// The kernel does not tell: Linux does since 4.12.
+    /// The kernel does not report it: Linux does since 4.12.
     pub fn read(&self) -> impl Iterator<Item = io::Result<QueueUse>> {
         self.sockets.iter().map(accounts)
     }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     fn read(watch: &QueueWatch) -> QueueUse {
-        watch.read().next().expect("a socket").expect("the kernel tells")
+        watch.read().next().expect("a socket").expect("the kernel reports it")
     }
 
     #[test]

@@ -28,6 +28,23 @@ impl ReceiveBuffer {
         ReceiveBuffer { bytes: Scratch::new(RECEIVE_BYTES) }
     }
 
+    /// Maximum number of bytes of an arrival.
+    pub const CAPACITY: usize = RECEIVE_BYTES;
+
+    /// Returns room for an arrival of `len` bytes that does not come from a socket.
+    ///
+    /// # Panics
+    /// `len` exceeds [`ReceiveBuffer::CAPACITY`].
+    pub fn room_for(&mut self, len: usize) -> &mut [u8] {
+        self.bytes.bytes_mut(len)
+    }
+
+    /// Returns the arrival of `len` bytes that were written to [`ReceiveBuffer::room_for`]:
+    /// packets of `segment_size` bytes each, of which the last may be shorter.
+    pub fn holding(&self, from: Address, ecn: Ecn, len: usize, segment_size: usize) -> Arrival<'_> {
+        self.arrived(from, ecn, len, segment_size)
+    }
+
     /// Returns the bytes `at..at + len` of the last arrival.
     pub(crate) fn received(&self, at: usize, len: usize) -> &[u8] {
         self.bytes.bytes(at, len)

@@ -21,7 +21,7 @@ const FIB_MATCH: u32 = 0x2000;
 /// `RTAX_MTU`.
 const METRIC_MTU: u16 = 2;
 const NLMSG_HEADER: usize = 16;
-const ROUTE_HEADER: usize = 12;
+pub(crate) const ROUTE_HEADER: usize = 12;
 const ATTRIBUTE_HEADER: usize = 4;
 
 /// The entry of the routing table for a destination.
@@ -34,7 +34,8 @@ struct Entry {
 /// interface's. `None` if the table has no single entry with it, as with several next hops.
 pub(super) fn table_mtu(local: SocketAddr, remote: SocketAddr) -> io::Result<Option<usize>> {
     let socket = netlink()?;
-    let Some(entry) = look_up(&socket, local, remote)? else { return Ok(None) };
+    let answer = ask(&socket, &question(local, remote, FIB_MATCH))?;
+    let Some(entry) = entry(&answer)? else { return Ok(None) };
     let mtu = match entry.mtu {
         Some(mtu) => mtu,
         None => interface_mtu(&socket, entry.interface, remote.is_ipv6())?,
@@ -42,7 +43,8 @@ pub(super) fn table_mtu(local: SocketAddr, remote: SocketAddr) -> io::Result<Opt
     Ok(Some(mtu.min(if remote.is_ipv6() { MTU_MAX_V6 } else { MTU_MAX_V4 })))
 }
 
-fn netlink() -> io::Result<OwnedFd> {
+/// Opens a socket for questions to the kernel's tables.
+pub(crate) fn netlink() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
     // SAFETY: a plain call; the descriptor, if there is one, is ours alone.
     unsafe {
@@ -51,38 +53,43 @@ fn netlink() -> io::Result<OwnedFd> {
     }
 }
 
-fn look_up(socket: &OwnedFd, local: SocketAddr, remote: SocketAddr) -> io::Result<Option<Entry>> {
-    let question = question(local, remote);
+/// Sends a question, and returns the kernel's answer: an entry of a table, or an error message.
+pub(crate) fn ask(socket: &OwnedFd, question: &[u8]) -> io::Result<Vec<u8>> {
     // SAFETY: the bytes are valid for their length.
     let sent =
         unsafe { libc::send(socket.as_raw_fd(), question.as_ptr().cast(), question.len(), 0) };
     if sent < 0 {
         return Err(io::Error::last_os_error());
     }
-    let mut answer = [0_u8; 4096];
+    let mut answer = vec![0_u8; 4096];
     // The kernel has answered when `send` returns, so this call does not wait.
     // SAFETY: the room is valid for its length.
     let length = unsafe {
         let room = answer.as_mut_ptr().cast();
         libc::recv(socket.as_raw_fd(), room, answer.len(), libc::MSG_DONTWAIT)
     };
-    let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
-    entry(&answer[..length])
+    answer.truncate(usize::try_from(length).map_err(|_| io::Error::last_os_error())?);
+    Ok(answer)
 }
 
-fn question(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
-    let octets = |ip: IpAddr| match ip {
+/// The bytes of an IP address.
+pub(crate) fn octets(ip: IpAddr) -> Vec<u8> {
+    match ip {
         IpAddr::V4(ip) => ip.octets().to_vec(),
         IpAddr::V6(ip) => ip.octets().to_vec(),
-    };
+    }
+}
+
+/// Returns the question for the route from `local` to `remote`.
+pub(crate) fn question(local: SocketAddr, remote: SocketAddr, flags: u32) -> Vec<u8> {
     let family = if remote.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
     let to = octets(remote.ip());
     let same_family = local.is_ipv6() == remote.is_ipv6() && !local.ip().is_unspecified();
     let from = same_family.then(|| octets(local.ip()));
     let bits = |bytes: Option<&Vec<u8>>| bytes.map_or(0, |bytes| 8 * bytes.len() as u8);
-    let mut message = vec![0; NLMSG_HEADER];
+    let mut message = Vec::new();
     message.extend([family as u8, bits(Some(&to)), bits(from.as_ref()), 0, 0, 0, 0, 0]);
-    message.extend(FIB_MATCH.to_ne_bytes());
+    message.extend(flags.to_ne_bytes());
     put(&mut message, libc::RTA_DST, &to);
     if let Some(from) = &from {
         put(&mut message, libc::RTA_SRC, from);
@@ -92,14 +99,21 @@ fn question(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
     {
         put(&mut message, libc::RTA_OIF, &remote.scope_id().to_ne_bytes());
     }
-    let length = message.len() as u32;
-    message[..4].copy_from_slice(&length.to_ne_bytes());
-    message[4..6].copy_from_slice(&libc::RTM_GETROUTE.to_ne_bytes());
-    message[6..8].copy_from_slice(&(libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    request(libc::RTM_GETROUTE, &message)
+}
+
+/// Returns a request with its header.
+pub(crate) fn request(kind: u16, body: &[u8]) -> Vec<u8> {
+    let mut message = ((NLMSG_HEADER + body.len()) as u32).to_ne_bytes().to_vec();
+    message.extend(kind.to_ne_bytes());
+    message.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    message.resize(NLMSG_HEADER, 0);
+    message.extend(body);
     message
 }
 
-fn put(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
+/// Adds an attribute.
+pub(crate) fn put(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
     let length = (ATTRIBUTE_HEADER + value.len()) as u16;
     message.extend(length.to_ne_bytes());
     message.extend(kind.to_ne_bytes());
@@ -107,12 +121,7 @@ fn put(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
 }
 
 fn entry(answer: &[u8]) -> io::Result<Option<Entry>> {
-    let kind = answer.get(4..6).map(|bytes| u16::from_ne_bytes([bytes[0], bytes[1]]));
-    if kind == Some(libc::NLMSG_ERROR as u16) {
-        let error = number(answer.get(NLMSG_HEADER..).unwrap_or_default()).unwrap_or_default();
-        return Err(io::Error::from_raw_os_error((error as i32).wrapping_neg()));
-    }
-    let attributes = answer.get(NLMSG_HEADER + ROUTE_HEADER..).unwrap_or_default();
+    let attributes = body(answer)?.get(ROUTE_HEADER..).unwrap_or_default();
     let Some(interface) = find(attributes, libc::RTA_OIF).and_then(number) else {
         return Ok(None);
     };
@@ -121,12 +130,27 @@ fn entry(answer: &[u8]) -> io::Result<Option<Entry>> {
     Ok(Some(Entry { interface, mtu }))
 }
 
-fn number(value: &[u8]) -> Option<u32> {
+/// Returns what follows the header of an answer.
+///
+/// # Errors
+/// The answer is an error message.
+pub(crate) fn body(answer: &[u8]) -> io::Result<&[u8]> {
+    let kind = answer.get(4..6).map(|bytes| u16::from_ne_bytes([bytes[0], bytes[1]]));
+    let body = answer.get(NLMSG_HEADER..).unwrap_or_default();
+    if kind == Some(libc::NLMSG_ERROR as u16) {
+        let error = number(body).unwrap_or_default();
+        return Err(io::Error::from_raw_os_error((error as i32).wrapping_neg()));
+    }
+    Ok(body)
+}
+
+/// The number in the first four bytes.
+pub(crate) fn number(value: &[u8]) -> Option<u32> {
     value.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
 }
 
 /// Returns the value of the first attribute of a kind.
-fn find(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
+pub(crate) fn find(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let header: &[u8; ATTRIBUTE_HEADER] = attributes.first_chunk()?;
         let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));

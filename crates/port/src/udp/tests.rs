@@ -320,7 +320,7 @@ fn an_unreachable_peer_does_not_end_the_port() {
 }
 
 #[test]
-fn ports_are_consecutive_when_asked_for() {
+fn ports_are_consecutive_if_requested() {
     // Another program may take a port number meanwhile, so a few are tried.
     let mut config = UdpConfig { bind: V4, first_port: 0, sockets: 4, buffer_bytes: 1 << 16 };
     for _ in 0..20 {

@@ -1,7 +1,7 @@
 //! Sleeps until something can be received, a doorbell rings, or the time is up.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -47,12 +47,7 @@ impl Waiter {
             let fd = check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?;
             OwnedFd::from_raw_fd(fd)
         };
-        // SAFETY: as above.
-        let event = unsafe {
-            let fd = check(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?;
-            OwnedFd::from_raw_fd(fd)
-        };
-        let bell = Doorbell { event: Arc::new(event) };
+        let bell = Doorbell::new()?;
         let waiter = Waiter { epoll, bell, fine: AtomicBool::new(true) };
         waiter.add(waiter.bell.event.as_raw_fd(), BELL)?;
         Ok(waiter)
@@ -167,7 +162,37 @@ impl Waiter {
     }
 }
 
+impl AsFd for Waiter {
+    /// A descriptor that is readable while a wait would return at once.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
 impl Doorbell {
+    /// Creates a doorbell that belongs to no waiter yet.
+    ///
+    /// # Errors
+    /// The kernel refuses another descriptor.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: no memory is passed; a result that is not -1 is a descriptor we now own.
+        let event = unsafe {
+            let fd = check(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?;
+            OwnedFd::from_raw_fd(fd)
+        };
+        Ok(Doorbell::of(event))
+    }
+
+    /// Wraps an event descriptor, such as one that another process has passed.
+    pub fn of(event: OwnedFd) -> Self {
+        Doorbell { event: Arc::new(event) }
+    }
+
+    /// The event descriptor. It is readable while the bell is rung.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+
     /// Ends the current wait, or the next one if no thread waits.
     pub fn ring(&self) {
         let one: u64 = 1;
@@ -176,7 +201,8 @@ impl Doorbell {
         unsafe { libc::write(self.event.as_raw_fd(), (&raw const one).cast(), size_of::<u64>()) };
     }
 
-    fn reset(&self) {
+    /// Silences the bell.
+    pub fn reset(&self) {
         let mut rings: u64 = 0;
         // SAFETY: eight bytes are written to `rings`. The read can only fail when another thread
         // that waits on the same bell was faster.

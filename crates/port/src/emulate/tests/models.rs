@@ -5,7 +5,7 @@ fn model(text: &str) -> PathModel {
 }
 
 #[test]
-fn the_lost_fraction_is_the_one_asked_for() {
+fn lost_fraction_is_the_configured_one() {
     let mut path = model("loss=1%,dup=2%");
     let decisions: Vec<Decision> = (0..100_000).map(|i| path.offer(i, 1500)).collect();
     let lost = decisions.iter().filter(|d| d.copies == 0).count();
@@ -20,7 +20,7 @@ fn the_lost_fraction_is_the_one_asked_for() {
 }
 
 #[test]
-fn none_and_all_are_exact() {
+fn loss_of_none_and_of_all_is_exact() {
     let mut none = model("loss=0%");
     let mut all = model("loss=100%");
     for i in 0..10_000 {

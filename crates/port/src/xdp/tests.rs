@@ -1,0 +1,117 @@
+//! Tests of headers. `tests/frames.rs` of the crate `fairway` sends frames.
+
+use std::net::SocketAddr;
+
+use fairway_wire::Ecn;
+
+use super::frame::parse;
+use super::{FRAME_MAX, Flow};
+use crate::Address;
+
+const HERE: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const NEXT: [u8; 6] = [2, 0, 0, 0, 0, 2];
+const PAIRS: [(&str, &str); 2] =
+    [("10.1.2.3:4800", "10.1.2.4:4801"), ("[2001:db8::1]:7", "[2001:db8::ff]:65535")];
+
+fn flow((from, to): (&str, &str)) -> (SocketAddr, SocketAddr, Flow) {
+    let (from, to) = (from.parse().unwrap(), to.parse().unwrap());
+    (from, to, Flow::new(HERE, NEXT, from, to).unwrap())
+}
+
+/// Returns a frame with `length` bytes of payload.
+fn frame(flow: &Flow, length: usize, ecn: Ecn) -> Vec<u8> {
+    let mut frame: Vec<u8> = (0..flow.header_bytes() + length).map(|at| (at * 31) as u8).collect();
+    flow.complete(&mut frame, ecn);
+    frame
+}
+
+#[test]
+fn frames_of_all_lengths_are_read_as_they_were_written() {
+    for pair in PAIRS {
+        let (from, to, flow) = flow(pair);
+        for length in (0..70).chain([1000, 1001, flow.payload_max()]) {
+            for ecn in [Ecn::NotCapable, Ecn::Capable, Ecn::Congested] {
+                let frame = frame(&flow, length, ecn);
+                let packet = parse(&frame).expect("a sound frame");
+                assert_eq!((packet.from, packet.to), (Address::from(from), Address::from(to)));
+                assert_eq!((packet.ecn, packet.length), (ecn, length));
+                assert_eq!(packet.start, flow.header_bytes());
+                assert_eq!(frame[..12], [NEXT, HERE].concat());
+                assert!(frame.len() <= FRAME_MAX);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_changed_bit_behind_the_ethernet_header_is_noticed() {
+    for pair in PAIRS {
+        let (_, _, flow) = flow(pair);
+        let sound = frame(&flow, 21, Ecn::Capable);
+        let mut noticed = 0;
+        for bit in 8 * 14..8 * sound.len() {
+            let mut damaged = sound.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let found = parse(&damaged);
+            noticed += usize::from(found.is_none());
+            let header = bit / 8 - 14;
+            // IPv6 has no checksum over its first words, which hold no address and no length.
+            let unprotected = flow.header_bytes() == 62 && matches!(header, 0..4 | 7);
+            assert!(found.is_none() || unprotected, "byte {} of {pair:?}", bit / 8);
+        }
+        assert!(noticed > 8 * 48);
+    }
+}
+
+#[test]
+fn cut_frames_and_other_protocols_are_refused() {
+    for pair in PAIRS {
+        let (_, _, flow) = flow(pair);
+        let sound = frame(&flow, 100, Ecn::Capable);
+        for length in 0..sound.len() {
+            assert_eq!(parse(&sound[..length]), None, "{length} bytes");
+        }
+        let mut padded = sound.clone();
+        padded.extend([7; 20]);
+        assert_eq!(parse(&padded).map(|packet| packet.length), Some(100), "padding is left out");
+        let mut other = sound;
+        other[12..14].copy_from_slice(&0x0806_u16.to_be_bytes());
+        assert_eq!(parse(&other), None, "ARP");
+    }
+}
+
+#[test]
+fn sources_that_no_other_host_has_are_refused() {
+    let (v4, v6) = ("10.1.2.4:4801", "[2001:db8::ff]:65535");
+    for (from, to) in [
+        ("127.0.0.1:9", v4),
+        ("0.0.0.0:9", v4),
+        ("224.0.0.1:9", v4),
+        ("255.255.255.255:9", v4),
+        ("10.1.2.4:9", v4),
+        ("[::1]:9", v6),
+        ("[::]:9", v6),
+        ("[ff02::1]:9", v6),
+        ("[2001:db8::ff]:9", v6),
+    ] {
+        let (_, _, flow) = flow((from, to));
+        assert_eq!(parse(&frame(&flow, 40, Ecn::Capable)), None, "{from}");
+    }
+}
+
+#[test]
+fn packets_without_a_checksum_are_refused() {
+    for pair in PAIRS {
+        let (_, _, flow) = flow(pair);
+        let mut frame = frame(&flow, 40, Ecn::Capable);
+        let place = flow.header_bytes() - 2;
+        frame[place..place + 2].fill(0);
+        assert_eq!(parse(&frame), None, "{pair:?}");
+    }
+}
+
+#[test]
+fn addresses_of_two_families_have_no_flow() {
+    let (one, other) = (PAIRS[0].0.parse().unwrap(), PAIRS[1].1.parse().unwrap());
+    assert!(Flow::new(HERE, NEXT, one, other).is_none());
+}
