@@ -26,9 +26,9 @@ pub(crate) use crate::verbs::{DevicesOptions, RunOptions};
     propagate_version = true,
     after_help = "Examples:\n  \
         fairway perf write                                   # both sides, on this machine\n  \
-        fairway serve --dir in &                             # lets others copy files into `in`\n  \
-        fairway copy big.img localhost/big.img               # verified end to end\n\n\
-        Exit status: 0 fine, 1 failure (of a verification as well), 2 usage."
+        fairway serve --dir in &                             # receive files into the folder `in`\n  \
+        fairway copy big.img localhost/big.img               # copy a file, and verify it\n\n\
+        Exit status: 0 success; 1 failure, or a failed verification; 2 wrong usage."
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -43,35 +43,36 @@ pub(crate) enum Command {
     Perf(Box<PerfOptions>),
     /// Receive files into a directory, by remote WRITE into their memory-mapped pages
     #[command(after_help = "Example:\n  fairway serve --dir in --bind 0.0.0.0\n\n\
-            Whoever reaches the port may put files there: serve trusted networks only.")]
+            Every host that reaches the port may store files there: serve trusted networks only.")]
     Serve(ServeOptions),
     /// Copy a file to a server, and verify it
     #[command(after_help = "Example:\n  fairway copy --paths 16 big.img HOST/backups/big.img\n\n\
-            Both sides hash the file; it appears under its name only if the hashes agree.\n\
+            Both sides hash the file. The server stores it under its name only if the hashes \
+            agree.\n\
             The file must not be shortened while it is being copied.")]
     Copy(CopyOptions),
     /// Show the version, the datapaths found, the limits, and the size of all state
     #[command(after_help = "Example:\n  fairway info --state --jetties 1024 --hosts 1024")]
     Info(InfoOptions),
-    /// Explain which datapath is used, what slows it down or is missing, and what to do about it
+    /// Report which datapath is used, what slows it down, what is missing, and how to change that
     #[command(after_help = crate::doctor::EXAMPLES)]
     Doctor(crate::doctor::DoctorOptions),
-    /// Relay UDP over paths as bad as asked for, or emulate a whole network in real time
+    /// Relay UDP over paths with delay and loss, or emulate a whole network in real time
     #[command(after_help = EMULATE_EXAMPLES)]
     Emulate(EmulateOptions),
     /// Simulate networks of thousands of NICs, each running the protocol that runs live
     #[command(after_help = sim_help())]
     Sim(Box<SimOptions>),
-    /// Run the NIC model: what state, order, placement and attachment cost, step by step
+    /// Run the NIC model, which shows the cost of state, order, placement and attachment by step
     #[command(after_help = NIC_EXAMPLES)]
     Nic(Box<NicOptions>),
-    /// Show, live, what running programs send, by flow and tenant
+    /// Show the traffic of running programs live, by flow and tenant
     #[command(after_help = crate::top::EXAMPLES)]
     Top(TopOptions),
-    /// Check a policy that is a WebAssembly file, or put it in the place of one that runs
+    /// Check a policy in a WebAssembly file, or replace a running one by it
     #[command(after_help = crate::policy::EXAMPLES)]
     Policy(PolicyOptions),
-    /// Run an RDMA program over Ethernet: its libibverbs and librdmacm are Fairway's
+    /// Run an RDMA program over Ethernet, with Fairway's libibverbs and librdmacm
     #[command(after_help = crate::verbs::RUN_EXAMPLES)]
     Run(RunOptions),
     /// Show the devices that RDMA programs find under `fairway run`
@@ -94,13 +95,14 @@ const EMULATE_EXAMPLES: &str = "Examples, in front of `fairway serve --dir in --
 A Fairway server sends its port numbers to its clients, so the relay listens on the same
 numbers, at another address.
 
-A network of its own, from a file (two are in the folder examples/topologies of the source):
+A whole network, described by a file (examples/topologies in the source has two):
   fairway emulate --topology examples/topologies/leaf-spine.txt
   fairway emulate --topology examples/topologies/leaf-spine.txt --set routing=spray -- \
     ip netns exec fw-0 ping -c 3 10.83.0.4
 
-Hosts are the namespaces fw-0, fw-1 and so on, with addresses 10.83.0.1, 10.83.0.2 and so on, and
-fd83::1, fd83::2 and so on; any program runs there. docs/simulator.md has the model.";
+The hosts are the network namespaces fw-0, fw-1 and so on. Their addresses are 10.83.0.1,
+10.83.0.2 and so on, and fd83::1, fd83::2 and so on. Any program can run there.
+docs/simulator.md describes the model.";
 
 /// Help text with the workloads and examples.
 fn sim_help() -> String {
@@ -112,7 +114,7 @@ fn sim_help() -> String {
 const SIM_EXAMPLES: &str = "Examples:
   fairway sim permutation --nodes 1024 --link 400G --bytes 64M --mtu 4K --chunk 32K --paths 256
   fairway sim incast --nodes 128 --senders 100 --bytes 1M --overflow trim --json
-  fairway sim my.scenario --seeds 20 --csv flows.csv        # lines as: routing adaptive
+  fairway sim my.scenario --seeds 20 --csv flows.csv        # a file with lines such as: routing adaptive
   fairway sim --matrix perm1024.cm --policy cc=dcqcn:line=400Gbps,path=p2c
   fairway sim --topology dragonfly --dragonfly 8:4:33 --hosts-per-switch 4 --routing ugal --cores 2
   fairway sim websearch --nodes 128 --load 60 --series queues.csv --fail 128-160@50us..200us
@@ -121,7 +123,7 @@ const SIM_EXAMPLES: &str = "Examples:
   fairway sim trace examples/traces/training-step.trace --topology leaf-spine --hosts-per-leaf 8
   fairway sim incast --nodes 64 --senders 8 --trace incast.perfetto.json   # for ui.perfetto.dev
 
-Payload is named and never copied, so a run needs no memory for it. docs/simulator.md has the model.";
+Payload is not stored, so a run needs no memory for it. docs/simulator.md describes the model.";
 
 const NIC_EXAMPLES: &str = "Examples:
   fairway nic --stack ub-ldst --verb load --explain    # where a round trip goes
@@ -129,10 +131,10 @@ const NIC_EXAMPLES: &str = "Examples:
   fairway nic --stack roce-bf --verb write --rate 5 --ops 20000
   fairway nic --stack roce-dma --jetties 32 --connections 32 --popularity 0.99
   fairway nic --oracle --stack roce-dma --set roce_psn_ns=0
-  fairway nic --sweep payload.sweep --json             # its lines: stack=ub-urma,roce-dma payload=8,64
+  fairway nic --sweep payload.sweep --json             # lines such as: stack=ub-urma,roce-dma payload=8
 
-The protocol is run by the engines that run live; the model only charges time for each step. All
-constants have a name, a source and an option: --constants shows them, --set changes them.";
+The model executes the protocol code that runs live, and charges time for each step. Every constant
+has a name and a source: --constants shows them, and --set changes one.";
 
 const PERF_USAGE: &str = "fairway perf [OPTIONS] <OPERATION>
        fairway perf [OPTIONS] --server";
@@ -143,12 +145,12 @@ const PERF_EXAMPLES: &str = "Examples:
   fairway perf read --sizes 2..8M --connect HOST
   fairway perf send --latency --size 64 --json
   fairway perf write --emulate loss=1%,reorder=64 --policy cc=swift,path=spray
-  fairway perf write --size 64 --order ROT --tag SO    # every one strictly after the one before
+  fairway perf write --size 64 --order ROT --tag SO    # each after the one before it
   fairway perf atomic-fadd --fence                     # or atomic-cas, load, store
   fairway perf put --latency --ping-pong               # mailbox to mailbox
   fairway perf write --engines 2 --size 1M             # two channels, two threads on each side
-  fairway perf write --flows 256,4K,64K,1M --sched drr # who gets how much of what is sent
-  fairway perf write --trace run.jsonl                 # what congestion control saw and did";
+  fairway perf write --flows 256,4K,64K,1M --sched drr # the rate of each flow
+  fairway perf write --trace run.jsonl                 # events and decisions of congestion control";
 
 const PERF_NOTES: &str = "Examples:
   fairway perf write --size 64K --paths 16             # both sides, on this machine
@@ -156,65 +158,64 @@ const PERF_NOTES: &str = "Examples:
   fairway perf read --sizes 2..8M --connect HOST
   fairway perf send --latency --size 64 --json
   fairway perf write --emulate loss=1%,reorder=64 --policy cc=swift,path=spray
-  fairway perf write --size 64 --order ROT --tag SO    # every one strictly after the one before
+  fairway perf write --size 64 --order ROT --tag SO    # each after the one before it
   fairway perf atomic-fadd --fence                     # or atomic-cas, load, store
   fairway perf put --latency --ping-pong               # mailbox to mailbox
   fairway perf write --engines 2 --size 1M             # two channels, two threads on each side
-  fairway perf write --flows 256,4K,64K,1M --sched drr # who gets how much of what is sent
-  fairway perf write --trace run.jsonl                 # what congestion control saw and did
+  fairway perf write --flows 256,4K,64K,1M --sched drr # the rate of each flow
+  fairway perf write --trace run.jsonl                 # events and decisions of congestion control
 
 What is verified, and when:
-  Every slot of memory holds a pattern of its own. One word in every packet names slot and
-  generation, so that a packet that was misdelivered or is old is distinguished from the right one.
-  write      The target compares whole slots while the run goes on (as many as cost it 2 % of the
-             time), and every slot, byte for byte, at the end.
-  write-imm  As write. At each notification the target also checks that it comes exactly once and
-             in its slot's order, that the word in every packet of the slot is as new as the
-             notification says, and one block (of at most 4096 bytes) byte for byte.
-  send       The target checks that each message comes exactly once, the word in every packet of it,
-             and one block byte for byte; the last messages wholly. (Messages of less than 8 bytes
-             can't name themselves: their bytes and their number are checked.)
-  put        As send: every buffer of the target's mailbox takes one.
-  read       The initiator spoils the words before, checks them after, and one block byte for byte;
-             the last reads wholly.
+  Every slot of memory holds a pattern of its own. One word in every packet contains the slot and
+  the generation, so that misdelivered and outdated packets are detected.
+  write      The target compares whole slots during the run, for 2 % of its time, and every byte of
+             every slot at the end.
+  write-imm  As write. At each notification the target also checks that it arrives exactly once and
+             in the order of its slot, that the word in every packet of the slot is as new as the
+             notification, and every byte of one block of at most 4096 bytes.
+  send       The target checks that each message arrives exactly once, the word in each of its
+             packets, and every byte of one block; of the last messages, every byte. (Messages of
+             less than 8 bytes have no such word: their bytes and their number are checked.)
+  put        As send. Each buffer of the target's mailbox receives one message.
+  read       The initiator overwrites the words before each read. Afterwards it checks them and
+             every byte of one block; of the last reads, every byte.
   load       As read.
   store      As write.
   atomic-cas, atomic-fadd
-             Every word goes through a known chain of values. The initiator compares each old value
-             with the chain; the target compares words at rest now and then, and all at the end.
-  With --order UNO what was lost is told (\"lost\"), and rates count what arrived. What arrived is
-  checked byte for byte, but not that it arrives, once, and in order.
+             Every word passes through a known chain of values. The initiator compares each old value
+             with the chain. The target compares idle words from time to time, and all at the end.
+  With --order UNO, messages may be lost: \"lost\" counts them, and rates count the messages that
+  arrived. Their bytes are checked, but not their number and order.
   \"verified\" counts the bytes compared. A mismatch ends the program with status 1.
 
 Flows (--flows):
-  Each has a Jetty of its own, all the same peer, and --depth messages in flight (4 by default). Memory is
-  compared byte for byte at the end. What the line carries is --line, or the most that a
-  single flow of 1M messages gets in several short runs before and one after. The schedulers static
-  and water-filling are given that rate, unless they have a line= of their own; if it turns out too
-  low, the flows are measured again with the higher one.
-  \"jain\" is Jain's index of the rates, each divided by its flow's weight (weights of tenants are not
-  considered); \"utilisation\" is the sum of the rates by what the line carries. A WRITE is shared out by this side, a READ by the server: give a
-  server of your own the same --policy.
+  Each flow has a Jetty of its own and --depth messages in flight (4 by default). All flows have the
+  same peer. Every byte of memory is compared at the end. The capacity of the line is --line, or the
+  highest rate of a single flow of 1M messages in several short runs before the measurement and one
+  after it. The schedulers static and water-filling receive that rate, unless they have a line= of
+  their own. If it turns out too low, the flows are measured again with the higher rate.
+  \"jain\" is Jain's index of the rates, each divided by the weight of its flow (weights of tenants are
+  ignored). \"utilisation\" is the sum of the rates divided by the capacity. This side schedules
+  WRITEs, and the server schedules READs: start your own server with the same --policy.
 
 Latency:
-  Both sides poll. The time is that from posting to completion: of a WRITE, SEND, PUT or store until
-  it has been placed and acknowledged, of a READ, load or atomic until the data is here, and with
-  --order UNO until it has been sent. With --ping-pong (send and put only) it is half the time until
-  the answer of the peer's application is here, as perftest has it; of a PUT, from mailbox to
-  mailbox, both sides watching completion records.";
+  Both sides poll. The time is that from posting to completion. A WRITE, SEND, PUT or store completes
+  when it has been placed and acknowledged; a READ, load or atomic when its data has arrived; with
+  --order UNO, a message when it has been sent. With --ping-pong (send and put only) the time is half
+  of that until the answer of the peer's application has arrived, as in perftest. A PUT then goes
+  from mailbox to mailbox, and both sides watch completion records.";
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PerfOptions {
-    /// The operation (a server serves all of them)
+    /// The operation to measure (not with --server, which serves all of them)
     #[arg(required_unless_present = "server", value_name = "OPERATION")]
     pub(crate) operation: Option<Operation>,
 
-    /// Be the target: wait for clients and serve them, one after the other, whatever operation they
-    /// measure
+    /// Be the target: serve clients one after the other, whatever operation they measure
     #[arg(long, conflicts_with = "connect")]
     pub(crate) server: bool,
 
-    /// Measure against the server there; without this and --server, both sides run here
+    /// Measure against the server at HOST; without this and --server, both sides run here
     #[arg(long, value_name = "HOST[:PORT]", value_hint = ValueHint::Hostname)]
     pub(crate) connect: Option<String>,
 
@@ -225,37 +226,37 @@ pub(crate) struct PerfOptions {
     #[arg(long, value_parser = quantity::size, conflicts_with = "sizes")]
     pub(crate) size: Option<u64>,
 
-    /// One row for each power of two, as 2..8M
+    /// Measure one row for each power of two from FIRST to LAST, as 2..8M
     #[arg(long, value_name = "FIRST..LAST", value_parser = quantity::sizes)]
     pub(crate) sizes: Option<(u64, u64)>,
 
-    /// How long to measure, per row
+    /// Duration of the measurement of each row
     #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "2s",
           conflicts_with = "iters")]
     pub(crate) duration: Duration,
 
-    /// How many operations to measure, per row, instead
+    /// Instead: number of operations to measure for each row
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) iters: Option<u64>,
 
-    /// Operations in flight [default: 128, or fewer so that they are at most 64M together; of each
-    /// flow, with --flows: 4]
+    /// Operations in flight [default: 128, or fewer if they would exceed 64M in all; with --flows:
+    /// 4 for each flow]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8192))]
     pub(crate) depth: Option<u32>,
 
-    /// Memory to run through on each side [default: depth times size]
+    /// Bytes of memory used in turn on each side [default: depth times size]
     #[arg(long, value_name = "SIZE", value_parser = quantity::size)]
     pub(crate) buffer: Option<u64>,
 
-    /// Measure one operation at a time, and show times
+    /// Measure one operation at a time, and report latencies
     #[arg(long)]
     pub(crate) latency: bool,
 
-    /// With --latency: half the time to the peer's application and back (send and put only)
+    /// With --latency: report half of the round trip to the peer's application (send and put only)
     #[arg(long, requires = "latency")]
     pub(crate) ping_pong: bool,
 
-    /// Compare nothing
+    /// Do not verify the data
     #[arg(long)]
     pub(crate) no_verify: bool,
 
@@ -263,8 +264,8 @@ pub(crate) struct PerfOptions {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Cores for this side, or, when both sides run here, for both [default: the first two, when
-    /// both sides run here and there are two], or `none`
+    /// Core of this side, or the cores of both sides if both run here, or `none` [default: if both
+    /// run here and there are two cores, the first two; otherwise none]
     #[arg(long, value_name = "CORE[,CORE]", value_parser = net::pins)]
     pub(crate) pin: Option<net::Pins>,
 
@@ -280,40 +281,42 @@ pub(crate) struct PerfOptions {
     #[command(flatten)]
     pub(crate) net: NetOptions,
 
-    /// Damage one byte, so that the verification can be seen to fail
+    /// Damage one byte, so that the verification must fail
     #[arg(long, hide = true)]
     pub(crate) corrupt_for_test: bool,
 
-    /// End when the process of this number, the parent, does
+    /// End when the parent process, of this number, ends
     #[arg(long, hide = true, value_name = "PID")]
     pub(crate) parent: Option<u32>,
 }
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ServeOptions {
-    /// Where files go; no name leads out of it
+    /// Folder that receives the files; no name leads out of it
     #[arg(long, value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
 
-    /// A client that is silent for so long is dead, and its file is dropped
+    /// Silence after which a client counts as dead, and its file is dropped; at least 100ms
     #[arg(long, value_name = "TIME", value_parser = peer_dead, default_value = "3s")]
     pub(crate) peer_dead: Duration,
 
-    /// Files that arrive at once, 1 to 65536; more are refused
+    /// Most files that may arrive at once, 1 to 65536; further ones are refused
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536),
           default_value_t = 64)]
     pub(crate) max_files: u32,
 
-    /// Bytes of all files that arrive at once; more are refused [default: what the disk has]
+    /// Most bytes of all files that arrive at once; further files are refused [default: no limit
+    /// but the disk]
     #[arg(long, value_name = "SIZE", value_parser = quantity::size)]
     pub(crate) max_bytes: Option<u64>,
 
-    /// What stays free on the disk: a share of its bytes and of its files, or a number of bytes
+    /// Part of the disk that stays free: a share of its bytes and of its files, or a number of
+    /// bytes
     #[arg(long, value_name = "SHARE%|SIZE", value_parser = KeepFree::parse, default_value = "5%")]
     pub(crate) keep_free: KeepFree,
 
-    /// What one address may have of the files and bytes that arrive, and of what is left of the
-    /// disk beside what it has stored within a day; the rest is for others
+    /// Share that one address may take of the files and bytes that may arrive at once, and of the
+    /// disk space that is free or that it has used within a day; the rest is for others
     #[arg(long, value_name = "SHARE%", value_parser = Portion::parse, default_value = "75%")]
     pub(crate) address_share: Portion,
 
@@ -338,11 +341,11 @@ pub(crate) struct CopyOptions {
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) source: PathBuf,
 
-    /// The server, and the name the file gets in its directory
+    /// The server, and the file's name in the server's folder
     #[arg(value_name = "HOST[:PORT]/NAME")]
     pub(crate) target: String,
 
-    /// Replace a file that is there
+    /// Replace an existing file of that name
     #[arg(long)]
     pub(crate) overwrite: bool,
 
@@ -359,7 +362,7 @@ pub(crate) struct CopyOptions {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct InfoOptions {
-    /// The size in bytes of every state record and pool
+    /// Show the size in bytes of every state record and pool
     #[arg(long)]
     pub(crate) state: bool,
 
@@ -373,7 +376,7 @@ pub(crate) struct InfoOptions {
           value_parser = clap::value_parser!(u64).range(1..=65_536))]
     pub(crate) hosts: u64,
 
-    /// With --state: number of paths to each
+    /// With --state: number of paths to each remote host
     #[arg(long, value_name = "P", default_value = "16",
           value_parser = clap::value_parser!(u64).range(1..=256))]
     pub(crate) paths: u64,
@@ -385,38 +388,39 @@ pub(crate) struct InfoOptions {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct EmulateOptions {
-    /// Where to listen; without ports: on the target's port numbers
+    /// Address to listen at; without PORTS, on the port numbers of --to
     #[arg(long, value_name = "ADDRESS[:PORTS]", value_parser = net::ports)]
     #[arg(required_unless_present = "topology", conflicts_with = "topology")]
     pub(crate) listen: Option<net::PortRange>,
 
-    /// Where to relay to, port by port: PORTS is a number, or a range as 4800-4803
+    /// Address to relay to, port by port; PORTS is a number, or a range as 4800-4803
     #[arg(long, value_name = "ADDRESS:PORTS", value_parser = net::ports)]
     #[arg(required_unless_present = "topology", conflicts_with = "topology")]
     pub(crate) to: Option<net::PortRange>,
 
-    /// Instead: a network as a scenario file of `fairway sim` has it, whose hosts are network
-    /// namespaces (root)
+    /// Instead: emulate the network of a scenario file of `fairway sim`; its hosts are network
+    /// namespaces, so this needs root
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) topology: Option<PathBuf>,
 
-    /// A setting besides the file's, as routing=adaptive or link=1G
+    /// Change a setting of the file, as routing=adaptive or link=1G; may be repeated
     #[arg(long, value_name = "NAME=VALUE", requires = "topology")]
     pub(crate) set: Vec<String>,
 
-    /// Namespaces are called PREFIX-0, PREFIX-1 and so on
+    /// Call the namespaces PREFIX-0, PREFIX-1 and so on
     #[arg(long, value_name = "PREFIX", default_value = "fw", value_parser = net::prefix)]
     pub(crate) prefix: String,
 
-    /// Run this meanwhile, and end with it; FAIRWAY_NAMESPACES has the hosts' names
+    /// Command to run in the emulated network, which ends with it; the variable FAIRWAY_NAMESPACES
+    /// contains the names of the hosts
     #[arg(last = true, value_name = "COMMAND", requires = "topology")]
     pub(crate) command: Vec<String>,
 
-    /// What each path does, as delay=50us,loss=1% or 1:loss=5%;2:blackhole@2s..3s
+    /// Impairments of the paths, as delay=50us,loss=1% or 1:loss=5%;2:blackhole@2s..3s
     #[arg(long, default_value = "", value_parser = net::spec, conflicts_with = "topology")]
     pub(crate) spec: Spec,
 
-    /// Seed of its decisions
+    /// Seed of the random decisions
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 
@@ -424,7 +428,7 @@ pub(crate) struct EmulateOptions {
     #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
     pub(crate) duration: Option<Duration>,
 
-    /// Most pairs of client and port at a time
+    /// Most pairs of a client and a port at a time
     #[arg(long, value_name = "N", default_value_t = 1024)]
     pub(crate) flows: usize,
 

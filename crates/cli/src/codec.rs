@@ -1,5 +1,32 @@
 //! Conversion of numbers to and from bytes, for the tool's own messages.
 
+use thiserror::Error;
+
+/// Reasons why bytes are not a message of one of the tool's protocols.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum MessageError {
+    /// The bytes do not begin with the protocol's name.
+    #[error("the other side does not speak {0}: check the address and the port")]
+    Protocol(&'static str),
+    /// The other side implements another version.
+    #[error(
+        "the other side speaks version {theirs} of {protocol} and this side {ours}: run the same \
+         release on both"
+    )]
+    Version {
+        /// The command whose protocol it is.
+        protocol: &'static str,
+        /// The version in the message.
+        theirs: u8,
+        /// The version of this side.
+        ours: u8,
+    },
+    /// The kind is unknown, or the fields do not belong to it.
+    #[error("a message of kind {0} makes no sense: run the same release on both sides")]
+    Kind(u8),
+}
+
 /// Appends big-endian fields.
 #[derive(Default)]
 pub(crate) struct Writer(Vec<u8>);
@@ -39,10 +66,22 @@ impl Writer {
 pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// The version, the kind and the fields of a message of this protocol.
-    pub(crate) fn message(protocol: [u8; 4], bytes: &'a [u8]) -> Option<(u8, u8, Self)> {
-        let mut reader = Reader(bytes.strip_prefix(&protocol)?);
-        Some((reader.u8()?, reader.u8()?, reader))
+    /// The kind and the fields of a message in this version of the protocol of a command, `name`.
+    pub(crate) fn message(
+        name: &'static str,
+        protocol: [u8; 4],
+        ours: u8,
+        bytes: &'a [u8],
+    ) -> Result<(u8, Self), MessageError> {
+        let begin = || {
+            let mut reader = Reader(bytes.strip_prefix(&protocol)?);
+            Some((reader.u8()?, reader.u8()?, reader))
+        };
+        let (theirs, kind, fields) = begin().ok_or(MessageError::Protocol(name))?;
+        if theirs != ours {
+            return Err(MessageError::Version { protocol: name, theirs, ours });
+        }
+        Ok((kind, fields))
     }
 
     pub(crate) fn u8(&mut self) -> Option<u8> {

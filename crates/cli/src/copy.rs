@@ -19,6 +19,7 @@ mod limits;
 mod lines;
 mod message;
 mod opening;
+mod refusal;
 mod server;
 mod stale;
 

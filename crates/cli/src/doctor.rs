@@ -22,20 +22,20 @@ use finding::{Finding, Verdict};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   fairway doctor                                       # this machine
-  fairway doctor HOST                                  # and the way to one that serves
+  fairway doctor HOST                                  # and the path to a server
   fairway doctor --json
 
-On HOST, `fairway perf --server` or `fairway serve` has to run. The verdicts: `ok`; `slower`, it works
-and costs time; `missing`, something optional is not there; `broken`, Fairway cannot work, or HOST
-cannot be reached. The exit status is 1 if something is broken, and the last line names it.";
+HOST has to run `fairway perf --server` or `fairway serve`. The verdicts are `ok`; `slower`: it works
+but costs time; `missing`: something optional does not exist; `broken`: Fairway cannot work, or
+cannot reach HOST. If something is broken, the last line names it, and the exit status is 1.";
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DoctorOptions {
-    /// A machine to connect to: set-up time, path MTU, paths that answer, round trip
+    /// A server to connect to, to report set-up time, path MTU, working paths and round trip
     #[arg(value_name = "HOST[:PORT]", value_hint = ValueHint::Hostname)]
     host: Option<String>,
 
-    /// How long to wait for its answer to the connection request
+    /// Longest wait for the server's answer to the connection request
     #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "5s",
           requires = "host")]
     connect_timeout: Duration,

@@ -7,6 +7,8 @@ use fairway_sim::traffic::{SizesError, TraceError};
 use fairway_sim::{SettingsError, SimulationError};
 use thiserror::Error;
 
+use crate::codec::MessageError;
+
 /// A failure, with its exit status.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -41,6 +43,9 @@ pub enum Failure {
     /// The NIC model ended without a report. Exit status 1.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// The other side sent bytes that are not a message of the tool. Exit status 1.
+    #[error(transparent)]
+    Message(#[from] MessageError),
     /// A file is wrong. The exit status is that of the error in the file.
     #[error("{file}: {error}")]
     File {
@@ -56,7 +61,7 @@ impl Failure {
     /// Exit status of the process.
     pub fn exit_status(&self) -> u8 {
         match self {
-            Failure::Failed(_) | Failure::Runtime(_) | Failure::Model(_) => 1,
+            Failure::Failed(_) | Failure::Runtime(_) | Failure::Model(_) | Failure::Message(_) => 1,
             Failure::File { error, .. } => error.exit_status(),
             Failure::Usage(_)
             | Failure::Settings(_)

@@ -58,6 +58,9 @@ fn general() -> Result<Value, Failure> {
             "receive_buffer_bytes": granted.receive_bytes,
             "rmem_max": setting("rmem_max"),
             "wmem_max": setting("wmem_max"),
+        }, {
+            "name": "shm",
+            "reaches": "programs of this user on this host",
         }],
         "limits": {
             "channels": limits.channels,
@@ -90,7 +93,7 @@ fn general_text(value: &Value) -> String {
     let offered = |name: &str| if udp[name] == json!(true) { "yes" } else { "no" };
     let mut text = format!(
         "fairway {}, {} cores\n\ndatapaths\n  udp   segmentation offload {}, receive offload {}, \
-         up to {} packets per call\n        buffers granted: send {}, receive {} (asked for {}",
+         up to {} packets per call\n        buffers granted: send {}, receive {} (requested {}",
         value["version"].as_str().unwrap_or_default(),
         value["cores"],
         offered("segmentation_offload"),
@@ -100,7 +103,8 @@ fn general_text(value: &Value) -> String {
         udp["receive_buffer_bytes"],
         BUFFER_BYTES,
     );
-    text += &format!("; net.core.rmem_max {})\n\nlimits (defaults)\n", udp["rmem_max"]);
+    text += &format!("; net.core.rmem_max {})\n", udp["rmem_max"]);
+    text += "  shm   reaches programs of this user on this host\n\nlimits (defaults)\n";
     for (name, value) in value["limits"].as_object().into_iter().flatten() {
         text += &format!("  {name:<20} {value:>8}\n");
     }

@@ -46,6 +46,7 @@ mod trace;
 mod verbs;
 
 use args::{Arguments, Command};
+pub use codec::MessageError;
 pub use failure::Failure;
 
 /// Describes the whole command line, for manual pages and completions.

@@ -5,10 +5,12 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use fairway::{Builder, Context, Error, HostPressure, Peer, Policies, ServerAddress, Spec};
+use fairway::{
+    Builder, Context, DatapathKind, Error, HostPressure, Peer, Policies, ServerAddress, Spec,
+};
 
 use crate::failure::Failure;
-use crate::quantity;
+use crate::quantity::{self, ValueError};
 
 /// One of the tool's servers: the command that starts it, and its default port.
 pub(crate) struct Service {
@@ -28,17 +30,18 @@ const HOST_PRESSURE: &str = "cpu,memory,receive-queue,transmit-queue";
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct NetOptions {
-    /// Local address, and maybe the first port; [::] stands for all addresses of IPv6 and IPv4
+    /// Local address, optionally with the first port; [::] means all addresses of IPv6 and IPv4
     /// [default: all]
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = listen)]
     pub(crate) bind: Option<Listen>,
 
-    /// Paths to spread over, 1 to 256; the smaller of both sides' values counts
+    /// Number of paths, 1 to 256; the smaller value of both sides counts
     #[arg(long, value_name = "N", default_value_t = 16,
           value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) paths: u32,
 
-    /// Engines, 1 to 16: threads with sockets of their own; the smaller number of both sides counts
+    /// Number of engines (threads with sockets of their own), 1 to 16; the smaller value of both
+    /// sides counts
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(crate) engines: u32,
@@ -48,19 +51,25 @@ pub(crate) struct NetOptions {
           value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(crate) sockets: u32,
 
-    /// Congestion control, path choice, loss detection and scheduler, as cc=swift,path=spray; there
-    /// are cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure,
+    /// Congestion control, path choice, loss detection and scheduler, as cc=swift,path=spray. The
+    /// built-in ones are cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure,
     /// path=spray|p2c|plb|mp-rdma, loss=path-order|sack|receiver and
-    /// sched=greedy|static|water-filling|drr; cc and path may be WebAssembly files of yours:
+    /// sched=greedy|static|water-filling|drr. cc and path may also name a WebAssembly file:
     /// cc=./mine.wasm
     #[arg(long, value_name = "NAME", value_parser = policy)]
     pub(crate) policy: Option<Policies>,
 
-    /// Payload bytes per packet [default: 4096, or what the path has room for]
+    /// Most bytes of payload in a packet [default: 4096, or fewer if the path carries fewer]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=32_768))]
     pub(crate) mtu: Option<u32>,
 
-    /// Do this to what this side sends, as delay=50us,loss=1%,reorder=64
+    /// Way of the packets: udp; shm, memory shared with a peer of the same user on this host; xdp,
+    /// frames past the kernel's network stack (needs --bind and capabilities), else udp; or auto,
+    /// shm where that is possible, else udp [default: FAIRWAY_DATAPATH, or auto]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) datapath: Option<DatapathKind>,
+
+    /// Impair the packets that this side sends, as delay=50us,loss=1%,reorder=64
     #[arg(long, value_name = "SPEC", value_parser = spec)]
     pub(crate) emulate: Option<Spec>,
 
@@ -68,20 +77,21 @@ pub(crate) struct NetOptions {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 
-    /// Tell `fairway top` what goes on (as FAIRWAY_STATS=1 does for any program)
+    /// Publish statistics for `fairway top` (as FAIRWAY_STATS=1 does for any program)
     #[arg(long)]
     pub(crate) stats: bool,
 
-    /// Watch what this host is short of, and have peers slow down while it is: cpu, memory, pcie
-    /// (few NICs tell), receive-queue and transmit-queue, each with a percentage of your own if you
-    /// like, judged every 100ms or as said; alone: all but pcie, as
+    /// Watch resources of this host, and have peers slow down while one is short: cpu, memory, pcie
+    /// (few NICs report it), receive-queue and transmit-queue, each optionally with its percentage,
+    /// checked every 100ms or at another interval. Without a value:
     /// cpu=50,memory=10,receive-queue=50,transmit-queue=75,every=100ms. A full transmit queue slows
-    /// down what is sent here
+    /// down this side
     #[arg(long, value_name = "WHAT[=PERCENT],..", num_args = 0..=1, require_equals = true,
           default_missing_value = HOST_PRESSURE, value_parser = host_pressure)]
     pub(crate) host_pressure: Option<HostPressure>,
 
-    /// Serve metrics for Prometheus, at http://ADDRESS:PORT/metrics; a port alone: for this host
+    /// Serve metrics for Prometheus at http://ADDRESS:PORT/metrics; with a port alone, to this host
+    /// only
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics)]
     pub(crate) prometheus: Option<SocketAddr>,
 }
@@ -90,7 +100,7 @@ pub(crate) struct NetOptions {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct ConnectOptions {
-    /// How long to wait for the server's answer to the connection request
+    /// Longest wait for the server's answer to the connection request
     #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "5s")]
     pub(crate) connect_timeout: Duration,
 }
@@ -146,6 +156,9 @@ impl NetOptions {
         }
         if let Some(mtu) = self.mtu {
             builder = builder.mtu(mtu as usize);
+        }
+        if let Some(datapath) = self.datapath {
+            builder = builder.datapath(datapath);
         }
         if let Some(spec) = &self.emulate {
             builder = builder.emulate(spec.clone(), self.seed);
@@ -232,7 +245,9 @@ impl NetOptions {
             match context.connect(server, options.connect_timeout) {
                 Ok(peer) => {
                     self.warn_of_paths(&peer);
-                    if let Some(text) = self.mtu.and_then(|asked| shorter(asked, peer.mtu())) {
+                    if let Some(text) =
+                        self.mtu.and_then(|requested| shorter(requested, peer.mtu()))
+                    {
                         eprintln!("fairway: {text}");
                     }
                     self.print_where_to_look();
@@ -247,10 +262,10 @@ impl NetOptions {
 }
 
 /// A note if the negotiated MTU is smaller than the one requested with `--mtu`.
-fn shorter(asked: u32, agreed: u32) -> Option<String> {
-    (agreed < asked).then(|| {
+fn shorter(requested: u32, agreed: u32) -> Option<String> {
+    (agreed < requested).then(|| {
         format!(
-            "packets have up to {agreed} bytes of payload, not the {asked} of --mtu: no longer ones              got through to the server and back, or the link or the server takes none"
+            "packets have up to {agreed} bytes of payload, not the {requested} of --mtu: no longer ones              got through to the server and back, or the link or the server takes none"
         )
     })
 }
@@ -327,23 +342,19 @@ pub(crate) fn resolve(
 }
 
 /// Parses `ADDRESS` or `ADDRESS:PORT`.
-pub(crate) fn listen(text: &str) -> Result<Listen, String> {
+pub(crate) fn listen(text: &str) -> Result<Listen, ValueError> {
     if let Ok(address) = bare(text).parse() {
         return Ok(Listen { address, port: None });
     }
     match text.parse::<SocketAddr>() {
         Ok(address) => Ok(Listen { address: address.ip(), port: Some(address.port()) }),
-        Err(_) => {
-            Err(format!("'{text}' is no local address: write 0.0.0.0, 192.0.2.1:4800 or [::]:4800"))
-        }
+        Err(_) => Err(ValueError::LocalAddress(text.to_owned())),
     }
 }
 
 /// Parses `ADDRESS`, `ADDRESS:PORT` or `ADDRESS:FIRST-LAST`.
-pub(crate) fn ports(text: &str) -> Result<PortRange, String> {
-    let wrong = || {
-        format!("'{text}' is no address with ports: write 127.0.0.1:4800 or 127.0.0.1:4800-4803")
-    };
+pub(crate) fn ports(text: &str) -> Result<PortRange, ValueError> {
+    let wrong = || ValueError::Ports(text.to_owned());
     if let Ok(address) = bare(text).parse() {
         return Ok(PortRange { address, ports: None });
     }
@@ -359,28 +370,26 @@ pub(crate) fn ports(text: &str) -> Result<PortRange, String> {
 }
 
 /// Parses a description of emulated paths.
-pub(crate) fn spec(text: &str) -> Result<Spec, String> {
-    Spec::from_str(text).map_err(|error| error.to_string())
+pub(crate) fn spec(text: &str) -> Result<Spec, ValueError> {
+    Ok(Spec::from_str(text)?)
 }
 
 /// Parses the resources that `--host-pressure` watches.
-fn host_pressure(text: &str) -> Result<HostPressure, String> {
-    text.parse::<HostPressure>().map_err(|error| error.to_string())
+fn host_pressure(text: &str) -> Result<HostPressure, ValueError> {
+    Ok(HostPressure::from_str(text)?)
 }
 
 /// Parses `PORT` or `ADDRESS:PORT`.
-fn metrics(text: &str) -> Result<SocketAddr, String> {
+fn metrics(text: &str) -> Result<SocketAddr, ValueError> {
     if let Ok(port) = text.parse() {
         return Ok((Ipv4Addr::LOCALHOST, port).into());
     }
-    text.parse().map_err(|_| {
-        format!("'{text}' is no address for metrics: write 9400, 0.0.0.0:9400 or [::1]:9400")
-    })
+    text.parse().map_err(|_| ValueError::Metrics(text.to_owned()))
 }
 
 /// Parses `none`, `CORE` or `CORE,CORE`.
-pub(crate) fn pins(text: &str) -> Result<Pins, String> {
-    let wrong = || format!("'{text}' names no cores: write 0, or 0,1 for both sides, or none");
+pub(crate) fn pins(text: &str) -> Result<Pins, ValueError> {
+    let wrong = || ValueError::Cores(text.to_owned());
     if text == "none" {
         return Ok(Pins::Free);
     }
@@ -391,8 +400,8 @@ pub(crate) fn pins(text: &str) -> Result<Pins, String> {
     Ok(Pins::Cores(own.parse().map_err(|_| wrong())?, other))
 }
 
-fn policy(text: &str) -> Result<Policies, String> {
-    Policies::from_str(text).map_err(|error| error.to_string())
+fn policy(text: &str) -> Result<Policies, ValueError> {
+    Ok(Policies::from_str(text)?)
 }
 
 /// The text without the brackets that an IPv6 address may have.
@@ -401,12 +410,12 @@ fn bare(text: &str) -> &str {
 }
 
 /// Parses the prefix of namespace names.
-pub(crate) fn prefix(text: &str) -> Result<String, String> {
+pub(crate) fn prefix(text: &str) -> Result<String, ValueError> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if (1..=32).contains(&text.len()) && text.bytes().all(fits) && !text.starts_with('-') {
         return Ok(text.to_owned());
     }
-    Err("1 to 32 letters, digits, - and _ are wanted".into())
+    Err(ValueError::Prefix(text.to_owned()))
 }
 
 #[cfg(test)]

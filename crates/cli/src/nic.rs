@@ -79,7 +79,7 @@ fn constants_text(options: &NicOptions) -> Result<String, Failure> {
 
 /// A run as one JSON object: its options and its results.
 fn value(config: &Config, report: &Report) -> Value {
-    let mut object = options::asked(config);
+    let mut object = options::requested(config);
     let measured = json!({
         "ops": report.ops,
         "bytes": report.bytes,

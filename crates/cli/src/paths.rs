@@ -92,7 +92,7 @@ impl Watch {
     /// because a host whose cores are busy is equally silent.
     pub(crate) fn black_hole(&self, peer: &Peer, size: u64, waited: Duration) -> Option<Failure> {
         let mtu = peer.mtu();
-        let are_lost = peer.long_packets() == LongPackets::Vanish
+        let are_lost = peer.long_packets() == LongPackets::AreLost
             && acknowledged(peer) < self.acknowledged + SHORT_PACKETS;
         let are_long = mtu > PASSES_EVERYWHERE && size > u64::from(PASSES_EVERYWHERE);
         if !are_lost || !are_long || !peer.is_alive() {

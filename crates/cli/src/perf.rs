@@ -109,7 +109,7 @@ fn both_sides(options: &PerfOptions, operation: Operation) -> Result<(), Failure
     if let Some(output) = child.0.stdout.take() {
         BufReader::new(output)
             .read_line(&mut line)
-            .map_err(|error| Failure::io("hear from the target's process", &error))?;
+            .map_err(|error| Failure::io("receive from the target's process", &error))?;
     }
     let Some((_, address)) = line.trim().rsplit_once(' ') else {
         return Err(Failure::failed("the target's process did not start: see its message above"));
@@ -152,6 +152,7 @@ fn server_arguments(options: &PerfOptions) -> Vec<String> {
     arguments.extend(pressure.map(|pressure| format!("--host-pressure={pressure}")));
     arguments.extend(net.policy.as_ref().map(|policy| format!("--policy={policy}")));
     arguments.extend(net.mtu.map(|mtu| format!("--mtu={mtu}")));
+    arguments.extend(net.datapath.map(|datapath| format!("--datapath={datapath}")));
     arguments.extend(net.emulate.as_ref().map(|spec| format!("--emulate={spec}")));
     arguments
 }

@@ -17,7 +17,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   fairway policy check mine.wasm:ai=2:min=64K --json
   fairway policy put better.wasm running.wasm   # programs that run with it change over at once
 
-docs/policies.md says how such files are made; fairway perf, sim and run take them as
+docs/policies.md explains how to write such a file. fairway perf, sim and run use it with
 --policy cc=./mine.wasm.";
 
 #[derive(Clone, Debug, Args)]
@@ -28,14 +28,14 @@ pub(crate) struct PolicyOptions {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Task {
-    /// Say what a file exports, whether it starts, and what its events cost beside the built-in
-    /// ones
+    /// Report what a file exports, whether it starts, and the cost of its events beside built-in
+    /// policies
     Check {
-        /// The file, and what it takes as parameters, as mine.wasm:gain=2
+        /// The file, optionally with its parameters, as mine.wasm:gain=2
         #[arg(value_name = "FILE[:PARAMETERS]", value_hint = ValueHint::FilePath)]
         file: String,
 
-        /// Events that are timed, per round
+        /// Number of events that are timed in each round
         #[arg(long, value_name = "N", default_value_t = 20_000,
               value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
         events: u32,
@@ -44,13 +44,13 @@ enum Task {
         #[arg(long)]
         json: bool,
     },
-    /// Check a file, and replace another by it: programs that run with that one change over
+    /// Check a file, and replace another one by it; programs that use that one change over
     Put {
         /// The new file
         #[arg(value_hint = ValueHint::FilePath)]
         new: PathBuf,
 
-        /// The file in whose place it comes
+        /// The file that is replaced
         #[arg(value_hint = ValueHint::FilePath)]
         running: PathBuf,
     },

@@ -178,7 +178,7 @@ mod tests {
     /// Runs in a child process, because the flag belongs to the process.
     #[test]
     fn a_signal_ends_a_sleep() {
-        let (mut ready, tells) = io::pipe().expect("a pipe");
+        let (mut ready, report) = io::pipe().expect("a pipe");
         // SAFETY: the child calls only what may be called in a signal's handler, too.
         let child = unsafe { libc::fork() };
         assert!(child >= 0);
@@ -187,11 +187,11 @@ mod tests {
             unsafe {
                 libc::alarm(60);
                 catch_signals();
-                libc::write(tells.as_raw_fd(), [1_u8].as_ptr().cast(), 1);
+                libc::write(report.as_raw_fd(), [1_u8].as_ptr().cast(), 1);
                 libc::_exit(i32::from(!stopped_within(Duration::from_secs(3600))));
             }
         }
-        ready.read_exact(&mut [0]).expect("the child asks for signals");
+        ready.read_exact(&mut [0]).expect("the child catches signals");
         let mut status = 0;
         // SAFETY: a child that has not been waited for; room for its status.
         unsafe {

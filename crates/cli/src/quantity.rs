@@ -51,6 +51,35 @@ pub(crate) enum ValueError {
         /// The names.
         names: String,
     },
+    /// A local address is expected.
+    #[error("'{0}' is no local address: write 0.0.0.0, 192.0.2.1:4800 or [::]:4800")]
+    LocalAddress(String),
+    /// An address with ports is expected.
+    #[error(
+        "'{0}' is no address with at most 64 ports: write 127.0.0.1:4800 or 127.0.0.1:4800-4803"
+    )]
+    Ports(String),
+    /// An address for metrics is expected.
+    #[error("'{0}' is no address for metrics: write 9400, 0.0.0.0:9400 or [::1]:9400")]
+    Metrics(String),
+    /// Numbers of cores are expected.
+    #[error("'{0}' names no cores: write 0, or 0,1 for both sides, or none")]
+    Cores(String),
+    /// The beginning of namespace names is expected.
+    #[error("'{0}' cannot begin a namespace's name: write 1 to 32 letters, digits, - and _, as fw")]
+    Prefix(String),
+    /// A share of one address is expected.
+    #[error("'{0}' is no share: write it as 75% (1 to 100)")]
+    Portion(String),
+    /// A description of emulated paths is wrong.
+    #[error(transparent)]
+    Spec(#[from] fairway_port::SpecError),
+    /// A list of resources to watch is wrong.
+    #[error(transparent)]
+    HostPressure(#[from] fairway::HostPressureError),
+    /// A policy is wrong.
+    #[error(transparent)]
+    Policies(#[from] fairway::PoliciesError),
     /// A link and a file are expected.
     #[error("'{0}' names no link and file: write them as 0-16:out.pcap")]
     Tap(String),

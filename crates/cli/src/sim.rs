@@ -31,40 +31,40 @@ const TRACED: u32 = 512;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SimOptions {
-    /// A file of settings, `name value` a line, as the flags have them; or a workload
+    /// A workload, or a file of settings: lines `name value`, with the names of the options
     #[arg(value_name = "SCENARIO", value_hint = ValueHint::FilePath, default_value = "permutation")]
     pub(crate) scenario: String,
 
-    /// The trace of workload `trace`: collective operations, and the time between them, as text
+    /// With workload `trace`: the file of collective operations and the times between them
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) settings: SettingFlags,
 
-    /// Take workload and number of nodes from a connection matrix as htsim reads it
+    /// Take flows and number of nodes from a connection matrix in htsim's format
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) matrix: Option<PathBuf>,
 
-    /// Sizes of the workload `sizes`: a line of bytes and cumulative percentage for each point
+    /// With workload `sizes`: the file of sizes, with bytes and cumulative percentage on each line
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) distribution: Option<PathBuf>,
 
-    /// What everything that is random is drawn from
+    /// Seed of all random decisions
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 
-    /// Number of seeds to run, from --seed on, several at a time
+    /// Number of seeds to run, from --seed on
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub(crate) seeds: u64,
 
-    /// Cores for each run; its results do not depend on them
+    /// Cores for each run; the results do not depend on the number
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) cores: u32,
 
-    /// How many seeds at a time [default: as many as there are cores for]
+    /// Number of seeds that run at the same time [default: as many as the cores permit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub(crate) jobs: Option<u64>,
 
@@ -72,24 +72,24 @@ pub(crate) struct SimOptions {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Write a line for every flow of every seed to a file
+    /// Write a line for every flow of every seed to this file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) csv: Option<PathBuf>,
 
-    /// Write to a file, line by line, what is in place, on its way and in queues as time goes on
+    /// Write the bytes in place, on their way and in queues to this file, a line for each interval
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) series: Option<PathBuf>,
 
-    /// Write to a file, stream by stream, what streams get, may send, and see of their paths
+    /// Write the rate, the permitted rate and the paths of each stream to this file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) stream_series: Option<PathBuf>,
 
-    /// Simulated time between two lines of a series
+    /// Simulated time between two lines of --series or --stream-series
     #[arg(long, value_name = "TIME", value_parser = crate::quantity::duration,
           default_value = "10us")]
     pub(crate) series_every: Duration,
 
-    /// Write the headers of the first packets from node A to node B, neighbours, as a capture file
+    /// Capture the headers of the first packets from node A to its neighbour B in this file
     #[arg(long, value_name = "A-B:FILE", value_parser = tap)]
     pub(crate) pcap: Option<Tap>,
 
@@ -248,7 +248,7 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
     }
     if options.trace.trace.is_some() && scenario.stack != Stack::Fairway {
         return Err(Failure::usage(
-            "--trace is of Fairway's control laws: leave it out, or --stack",
+            "--trace is of Fairway's congestion control: leave it out, or --stack",
         ));
     }
     let configuration = settings.configuration(&scenario);

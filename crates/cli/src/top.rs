@@ -22,18 +22,19 @@ use table::View;
 pub(crate) const EXAMPLES: &str = "Examples:
   fairway perf write --flows 4K,64K,1M --sched drr --duration 1m --stats &
   fairway top                                          # keys: q ends, s sorts, t shows tenants
-  FAIRWAY_STATS=1 fairway run -- ib_write_bw -F   # any program of ours can report
+  FAIRWAY_STATS=1 fairway run -- ib_write_bw -F        # any program over Fairway
   fairway top --json --count 3 PID
 
-Programs of the same user are found, in the same network namespace. docs/top.md has the fields.";
+Only programs of the same user in the same network namespace are found. docs/top.md explains the
+fields.";
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TopOptions {
-    /// The process [default: all that publish statistics]
+    /// Process to show [default: all that publish statistics]
     #[arg(value_name = "PID")]
     pid: Option<u32>,
 
-    /// How long an interval is
+    /// Length of an interval, at least 10ms
     #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "1s")]
     interval: Duration,
 
@@ -41,7 +42,7 @@ pub(crate) struct TopOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 
-    /// Show tenants first, not flows
+    /// Show tenants instead of flows at first
     #[arg(long)]
     tenants: bool,
 
@@ -59,7 +60,7 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
     let is_screen = !options.json && std::io::stdout().is_terminal();
     let mut before = sample(options.pid)?;
     if before.is_empty() {
-        return Err(nobody(options.pid));
+        return Err(no_statistics(options.pid));
     }
     let screen = if is_screen { Some(Screen::open()?) } else { None };
     let mut view = View { tenants: options.tenants, ..View::default() };
@@ -138,16 +139,16 @@ fn show(
 fn sample(pid: Option<u32>) -> Result<Vec<Sample>, Failure> {
     let all = stats::list().map_err(|error| Failure::io("look for programs", &error))?;
     let wanted = all.into_iter().filter(|process| pid.is_none_or(|pid| pid == process.pid));
-    Ok(wanted.filter_map(|process| ask(&process)).collect())
+    Ok(wanted.filter_map(|process| read_sample(&process)).collect())
 }
 
 /// Reads the sample of a context. `None` if the process has just ended, or its answer is invalid.
-fn ask(process: &Process) -> Option<Sample> {
-    let text = stats::ask(process).ok()?;
+fn read_sample(process: &Process) -> Option<Sample> {
+    let text = stats::query(process).ok()?;
     Sample::read(process, serde_json::from_str(&text).ok()?)
 }
 
-fn nobody(pid: Option<u32>) -> Failure {
+fn no_statistics(pid: Option<u32>) -> Failure {
     let what = match pid {
         None => "no program reports statistics: start one".into(),
         Some(pid) => format!(

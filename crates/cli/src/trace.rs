@@ -24,13 +24,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// Whether there is to be a trace.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TraceOptions {
-    /// Record the events and decisions of congestion controls and schedulers in a file of JSON
-    /// lines; or, if its name ends in .perfetto.json, of events that ui.perfetto.dev opens
-    /// (docs/trace.md has the fields)
+    /// Record the events and decisions of congestion controls and schedulers in a file: as JSON
+    /// lines or, if its name ends in .perfetto.json, as events for ui.perfetto.dev (docs/trace.md
+    /// explains the fields)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) trace: Option<PathBuf>,
 
-    /// The form of the trace [default: by the name of its file]
+    /// Form of the trace [default: according to the name of the file]
     #[arg(long, value_name = "FORM", value_enum, requires = "trace")]
     pub(crate) trace_format: Option<TraceForm>,
 }

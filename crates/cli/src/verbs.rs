@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::{Args, ValueEnum, ValueHint};
+use fairway::DatapathKind;
 use fairway::Policies;
 use fairway::Spec;
 use fairway_rdma::Gid;
@@ -23,9 +24,10 @@ pub(crate) const RUN_EXAMPLES: &str = "Examples:
   fairway run --emulate loss=1%,delay=50us -- ibv_rc_pingpong -g 0 HOST
   fairway run --device lo -- PROGRAM ARGUMENTS
 
-The exit status is the program's. Programs find the devices that `fairway devices` prints. Options
-become FAIRWAY_* variables, which may be set instead; docs/verbs.md lists them, and which programs
-run. Static programs, and those with more rights than their caller, can't be helped this way.";
+The exit status is the program's. Programs find the devices that `fairway devices` prints. The
+options set FAIRWAY_* variables, which may be set instead. docs/verbs.md lists them, and the programs
+that run. Programs that are linked statically, or that have more rights than their caller (setuid),
+cannot be run this way.";
 
 /// Which protocol carries the verbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -42,11 +44,12 @@ pub(crate) struct RunOptions {
     #[arg(long, value_enum, alias = "carrier")]
     provider: Option<Provider>,
 
-    /// Interfaces or addresses that become devices, as eth0,192.0.2.7 or ^docker
+    /// Interfaces or addresses that appear as devices, as eth0,192.0.2.7, or all but some, as
+    /// ^docker
     #[arg(long, value_name = "LIST", value_parser = checked::<Filter>)]
     device: Option<String>,
 
-    /// Do this to what this side sends, as delay=50us,loss=1%,reorder=64
+    /// Impair the packets that this side sends, as delay=50us,loss=1%,reorder=64
     #[arg(long, value_name = "SPEC", value_parser = net::spec)]
     emulate: Option<Spec>,
 
@@ -54,11 +57,11 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "N", requires = "emulate")]
     seed: Option<u64>,
 
-    /// Send packet by packet: captures on virtual interfaces show them as they would be on a wire
+    /// Send each packet by itself, so that captures on virtual interfaces show packets as on a wire
     #[arg(long)]
     no_segmentation: bool,
 
-    /// RoCE: take packets in any order, and resend only what is missing
+    /// RoCE: accept packets in any order, and retransmit only missing ones
     #[arg(long)]
     out_of_order: bool,
 
@@ -69,13 +72,19 @@ pub(crate) struct RunOptions {
     /// Fairway: congestion control (fixed, swift, cubic, timely, dcqcn, caqm, eqds, homa,
     /// backpressure), path choice (spray, p2c, plb, mp-rdma), loss detection (path-order, sack,
     /// receiver) and scheduler (greedy, static, water-filling, drr), as cc=swift,sched=drr; cc and
-    /// path may be WebAssembly files: cc=./mine.wasm
-    #[arg(long, value_name = "NAME", value_parser = policy)]
+    /// path may also name a WebAssembly file: cc=./mine.wasm
+    #[arg(long, value_name = "NAME", value_parser = checked::<Policies>)]
     policy: Option<String>,
 
-    /// Fairway: paths to spread over, 1 to 256
+    /// Fairway: number of paths, 1 to 256
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     paths: Option<u32>,
+
+    /// Fairway: way of the packets: udp; shm, memory shared with a peer of the same user on this
+    /// host; xdp, frames past the kernel's network stack (needs capabilities), else udp; or auto,
+    /// shm where that is possible, else udp [default: auto]
+    #[arg(long, value_name = "NAME")]
+    datapath: Option<DatapathKind>,
 
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true,
@@ -85,7 +94,8 @@ pub(crate) struct RunOptions {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DevicesOptions {
-    /// Interfaces or addresses that become devices, as eth0,192.0.2.7 or ^docker
+    /// Interfaces or addresses that appear as devices, as eth0,192.0.2.7, or all but some, as
+    /// ^docker
     #[arg(long, value_name = "LIST")]
     device: Option<Filter>,
 
@@ -95,12 +105,8 @@ pub(crate) struct DevicesOptions {
 }
 
 /// Returns the text unchanged, if it parses.
-fn checked<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<String, String> {
-    text.parse::<T>().map(|_| text.to_owned()).map_err(|error| error.to_string())
-}
-
-fn policy(text: &str) -> Result<String, String> {
-    checked::<Policies>(text)
+fn checked<T: std::str::FromStr>(text: &str) -> Result<String, T::Err> {
+    text.parse::<T>().map(|_| text.to_owned())
 }
 
 impl RunOptions {
@@ -117,6 +123,7 @@ impl RunOptions {
         let misplaced = [
             (self.policy.is_some(), "--policy", !fairway, "fairway"),
             (self.paths.is_some(), "--paths", !fairway, "fairway"),
+            (self.datapath.is_some(), "--datapath", !fairway, "fairway"),
             (self.out_of_order, "--out-of-order", fairway, "roce"),
             (self.dcqcn, "--dcqcn", fairway, "roce"),
         ];
@@ -144,6 +151,7 @@ impl RunOptions {
             ("FAIRWAY_OUT_OF_ORDER", on(self.out_of_order)),
             ("FAIRWAY_DCQCN", on(self.dcqcn)),
             ("FAIRWAY_POLICY", self.policy.clone()),
+            ("FAIRWAY_DATAPATH", self.datapath.map(|datapath| datapath.to_string())),
             ("FAIRWAY_PATHS", self.paths.map(|paths| paths.to_string())),
         ]
         .into_iter()

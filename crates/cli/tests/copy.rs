@@ -100,7 +100,7 @@ fn names_that_leave_the_directory_are_refused() {
 }
 
 #[test]
-fn an_existing_file_is_only_replaced_when_asked_for() {
+fn existing_file_is_replaced_only_with_overwrite() {
     let scratch = Scratch::new();
     let (_server, address) = serve(&scratch, &[]);
     std::fs::write(scratch.path("in/name"), "old").expect("write");
@@ -352,9 +352,8 @@ fn servers_of_all_addresses_take_both_families() {
     let scratch = Scratch::new();
     let bytes = scratch.file("source", 300_000);
     for (index, bind) in [&["--bind", "[::]:0"][..], &["--bind", "0.0.0.0:0"]].iter().enumerate() {
-        let mut arguments = vec!["serve", "--dir"];
         let directory = scratch.text("in");
-        arguments.push(&directory);
+        let mut arguments = vec!["serve", "--dir", &directory, "--keep-free=0"];
         arguments.extend(*bind);
         let server = Running::start(&arguments);
         let address = server.address();

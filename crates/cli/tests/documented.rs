@@ -405,13 +405,14 @@ fn check(workshop: &Workshop, command: &str) -> Result<(), String> {
         return workshop.start(&filled, "fw-0")?.end();
     }
     if begins("fairway copy") && has_words("127.0.0.2/") {
-        let _server = workshop.start("fairway serve --dir in --bind 127.0.0.1", "listening")?;
+        let _server =
+            workshop.start("fairway serve --keep-free 0 --dir in --bind 127.0.0.1", "listening")?;
         let relay = "fairway emulate --listen 127.0.0.2 --to 127.0.0.1:4800-4803";
         let _relay = workshop.start(relay, "4803")?;
         return workshop.run(&filled);
     }
     if begins("fairway copy") {
-        let _server = workshop.start("fairway serve --dir in", "listening")?;
+        let _server = workshop.start("fairway serve --keep-free 0 --dir in", "listening")?;
         let name = filled.rsplit('/').next().unwrap_or_default();
         let _ = std::fs::remove_file(workshop.scratch.path("in").join(name));
         return workshop.run(&filled);

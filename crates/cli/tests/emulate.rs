@@ -139,7 +139,7 @@ fn rows(text: &str) -> Vec<Value> {
 }
 
 /// Runs a client and a server for each of three congestion controllers.
-const LAWS: &str = "for policy in cc=swift cc=cubic cc=eqds:line=100Mbps; do
+const CONTROLLERS: &str = "for policy in cc=swift cc=cubic cc=eqds:line=100Mbps; do
         serve --policy $policy
         ip netns exec $NS-0 $FW perf write --size 32K --iters 300 --depth 32 --json --pin none \
             --policy $policy --connect 10.83.0.4 --bind 10.83.0.1
@@ -149,14 +149,14 @@ const LAWS: &str = "for policy in cc=swift cc=cubic cc=eqds:line=100Mbps; do
 /// Cells of the matrix that `xtask bench --part networks` measures. Rates depend on how busy this
 /// machine is, but the correctness of the bytes and the small number of needless packets do not.
 #[test]
-fn control_laws_send_little_for_nothing_over_slow_links() {
+fn controllers_retransmit_little_for_nothing_over_slow_links() {
     if !is_possible() {
         return;
     }
     let link = ["link=400M", "latency=500us", "ecn=off", "queue=100K", "degrade=3-5@0us:100M"];
     for (name, more) in [("clean", "loss=0"), ("lossy", "loss=1%")] {
         let settings: Vec<&str> = link.into_iter().chain([more]).collect();
-        let (_, text) = run(name, &settings, &[SERVE, LAWS].concat());
+        let (_, text) = run(name, &settings, &[SERVE, CONTROLLERS].concat());
         let rows = rows(&text);
         assert_eq!(rows.len(), 3, "{text}");
         for row in rows {

@@ -145,14 +145,14 @@ fn bad_paths_do_not_hurt_the_data() {
 }
 
 #[test]
-fn order_is_kept_by_whomever_it_is_asked_of() {
+fn order_is_kept_by_initiator_target_and_transport() {
     for order in ["ROI", "ROT", "ROL"] {
         for (op, tag) in [("write", "SO"), ("send", "RO"), ("put", "SO"), ("atomic-cas", "SO")] {
             let size = if op == "atomic-cas" { "8" } else { "64" };
             let bad = "loss=1%,dup=1%,reorder=16";
             let arguments = ["--size", size, "--iters", "300", "--depth", "16", "--emulate", bad];
-            let asked = ["--order", order, "--tag", tag, "--fence"];
-            let row = &rows(&[&[op], &arguments[..], &asked[..]].concat())[0];
+            let order_options = ["--order", order, "--tag", tag, "--fence"];
+            let row = &rows(&[&[op], &arguments[..], &order_options[..]].concat())[0];
             check(row, op, size.parse().expect("a number"), 300);
             assert_eq!((&row["order"], &row["tag"]), (&order.into(), &tag.into()));
             assert_eq!(row["fence"], true);
@@ -182,7 +182,7 @@ fn without_verification_nothing_is_compared() {
 }
 
 #[test]
-fn a_server_serves_one_client_after_the_other_and_ends_when_asked() {
+fn server_serves_clients_in_turn_and_ends_at_a_signal() {
     let mut server = Running::start(&["perf", "--server", "--bind", "127.0.0.1:0"]);
     let address = server.address();
     for op in ["write", "read"] {

@@ -148,7 +148,9 @@ fn http(port: u16, request: &str) -> String {
     let mut stream = loop {
         match TcpStream::connect(("127.0.0.1", port)) {
             Ok(stream) => break stream,
-            Err(error) => assert!(begun.elapsed() < DEADLINE, "nobody answers: {error}"),
+            Err(error) => {
+                assert!(begun.elapsed() < DEADLINE, "the server does not answer: {error}")
+            }
         }
         std::thread::sleep(Duration::from_millis(20));
     };

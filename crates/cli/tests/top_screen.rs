@@ -213,7 +213,7 @@ fn shown(rows_columns: (u16, u16), interval: &str) -> (Running, Terminal, Vec<St
     // The program reports statistics only after it has begun.
     let begun = Instant::now();
     while common::fairway(&["top", "--json", "--count=1", "--interval=10ms", &pid]).code != 0 {
-        assert!(begun.elapsed() < DEADLINE, "it never tells");
+        assert!(begun.elapsed() < DEADLINE, "it never reports");
     }
     let (rows_, columns) = rows_columns;
     let terminal = Terminal::start(rows_, columns, &["--interval", interval, &pid]);

@@ -177,7 +177,7 @@ fn state_is_counted_from_the_live_types() {
     assert!(each("mailbox_share_bytes") > each("mailbox_bytes") + each("buffer_bytes"));
     // Every buffer is counted, and the total is still less than contexts alone would be.
     assert_eq!(record(&large, "staging memory of a deferred packet"), (4096, 256));
-    assert_eq!(record(&large, "socket buffer, asked for"), (4 << 20, 8));
+    assert_eq!(record(&large, "socket buffer, requested"), (4 << 20, 8));
     assert!(large["model_queue_pairs_ratio"].as_f64() > Some(1.0));
     assert_eq!(
         large["channel_per_pair_total"].as_u64(),

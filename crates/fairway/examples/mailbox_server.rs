@@ -30,9 +30,9 @@ pub fn main() -> Result<(), Error> {
     let service = Service::open(&server)?;
     std::thread::scope(|threads| {
         let served = threads.spawn(|| service.serve());
-        let asked = ask(address);
+        let answered = request(address);
         served.join().expect("the server does not panic")?;
-        asked
+        answered
     })
 }
 
@@ -78,7 +78,7 @@ impl Service {
     }
 }
 
-fn ask(server: std::net::SocketAddr) -> Result<(), Error> {
+fn request(server: std::net::SocketAddr) -> Result<(), Error> {
     let context = Context::builder().bind([127, 0, 0, 1].into()).build()?;
     let peer = context.connect(server, TIMEOUT)?;
     let memory = context.register(Memory::zeroed(BUFFER as usize)?, Rights::NONE)?;

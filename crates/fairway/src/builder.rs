@@ -5,13 +5,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairway_port::{Datapath, Impaired, Spec, UdpConfig, UdpPort};
+use fairway_port::{Impaired, Spec, UdpConfig, UdpPort};
 use fairway_sandbox::Policies;
 use fairway_ub::setup::MTU_MAX;
 use fairway_ub::{Limits, Profile};
 
 use crate::context::Context;
 use crate::core::{Core, CoreConfig};
+use crate::datapath::DatapathKind;
 use crate::error::Error;
 use crate::protocol::{Io, open_io};
 use crate::setup::Identity;
@@ -19,12 +20,15 @@ use fairway_observe::HostPressure;
 use fairway_observe::{Meter, Probe};
 use fairway_runtime::{addresses::with_scope, clock};
 use fairway_ub::wire::{
-    self, BYPASS, Cna, GROUP_MAX, PADDED_QUESTIONS, PATHS_MAX, PORTS_MAX, Parameters, Ports,
+    self, BYPASS, Cna, GROUP_MAX, PADDED_HELLOS, PATHS_MAX, PORTS_MAX, Parameters, Ports,
     SLOTS_MAX, UNRELIABLE,
 };
 
 /// Default payload bytes of a packet, if the link allows them.
 const MTU_DEFAULT: usize = 4096;
+
+/// The same with the datapath xdp: what fits a frame ([`fairway_port::xdp::FRAME_MAX`]).
+const MTU_OF_FRAMES: usize = 3072;
 
 /// Maximum number of addresses of a context, of four sockets each, because one poll checks no more
 /// sockets than these have.
@@ -49,6 +53,8 @@ pub struct Builder {
     limits: Limits,
     profile: Profile,
     emulate: Option<(Spec, u64)>,
+    /// The way that packets take; `None`: as the environment says.
+    datapath: Option<DatapathKind>,
     buffer_bytes: usize,
     progress_thread: bool,
     control_thread: bool,
@@ -75,11 +81,12 @@ impl Default for Builder {
             paths: 16,
             policy: Ok(Policies::default()),
             mtu: None,
-            capabilities: PADDED_QUESTIONS | UNRELIABLE | BYPASS,
+            capabilities: PADDED_HELLOS | UNRELIABLE | BYPASS,
             evict_idle: Some(wire::Duration::from_secs(300)),
             limits: Limits::default(),
             profile: Profile::default(),
             emulate: None,
+            datapath: None,
             buffer_bytes: 4 << 20,
             progress_thread: true,
             control_thread: false,
@@ -270,6 +277,17 @@ impl Builder {
         self
     }
 
+    /// Sets the way that packets take: UDP, memory shared with peers of the same user on this host,
+    /// or frames past the kernel's network stack. The default is what the environment variable
+    /// `FAIRWAY_DATAPATH` names (`auto`, `udp`, `shm` or `xdp`), and otherwise
+    /// [`DatapathKind::Auto`]. An emulated network ([`Builder::emulate`]) and the measurement of
+    /// control latency always use UDP.
+    #[must_use]
+    pub fn datapath(mut self, datapath: DatapathKind) -> Self {
+        self.datapath = Some(datapath);
+        self
+    }
+
     /// Sets the size of the socket buffers to request, in bytes (default 4 MiB); the system may
     /// grant less.
     #[must_use]
@@ -313,15 +331,23 @@ impl Builder {
     ///
     /// # Errors
     /// A setting is out of range, the address can't be bound, or the system refuses.
-    pub fn build(self) -> Result<Context, Error> {
+    pub fn build(mut self) -> Result<Context, Error> {
         let emulate = self.emulate.clone();
+        let datapath = match self.datapath {
+            // The kernel's timestamps are what control latency is measured by, and an emulated
+            // network has the sockets alone.
+            _ if self.control_latency_samples > 0 || emulate.is_some() => DatapathKind::Udp,
+            Some(datapath) => datapath,
+            None => DatapathKind::of_environment()?,
+        };
+        self.datapath = Some(datapath);
         let mut engine = 0;
         self.build_on(|port| match &emulate {
-            None => Box::new(port),
+            None => datapath.open(port),
             Some((spec, seed)) => {
                 let seed = seed.wrapping_add(engine);
                 engine += 1;
-                Box::new(Impaired::new(port, spec, seed, clock::now().as_ps() / 1000))
+                Ok(Box::new(Impaired::new(port, spec, seed, clock::now().as_ps() / 1000)))
             }
         })
     }
@@ -329,7 +355,7 @@ impl Builder {
     /// As [`Builder::build`], but passes the sockets of each engine through `wrap` first.
     pub(crate) fn build_on(
         self,
-        mut wrap: impl FnMut(UdpPort) -> Box<dyn Datapath>,
+        mut wrap: impl FnMut(UdpPort) -> io::Result<Box<dyn fairway_port::Datapath>>,
     ) -> Result<Context, Error> {
         self.check()?;
         let policy = self.policy.clone().map_err(|(value, error)| Error::Parameter {
@@ -349,13 +375,14 @@ impl Builder {
             ios.push(io);
             ports.push(numbers);
         }
-        let (cna, asked_as) = (random_cna()?, random_cna()?);
-        let identity = Identity { cna, asked_as, ports, limits: self.parameters() };
+        let (cna, setup_cna) = (random_cna()?, random_cna()?);
+        let identity = Identity { cna, setup_cna, ports, limits: self.parameters() };
         let queues = match &self.host_pressure {
             Some(_) => ios.iter().map(|io| io.sockets.datapath.port().queue_watch()).collect(),
             None => Ok(Vec::new()),
         };
         let queues = queues.map_err(|error| Error::io("watch the sockets' queues", error))?;
+        let datapath = self.datapath.unwrap_or_default();
         let core = Core::new(CoreConfig {
             limits: self.limits,
             profile: self.profile,
@@ -363,7 +390,8 @@ impl Builder {
             control_thread: self.control_thread,
             probe,
             identity,
-            detours: self.emulate.is_none(),
+            datapath,
+            detours: self.emulate.is_none() && datapath != DatapathKind::Shm,
             evict_idle: self.evict_idle,
             ios: &ios,
         })?;
@@ -379,7 +407,7 @@ impl Builder {
     fn open_engine(
         &self,
         engine: usize,
-        wrap: &mut impl FnMut(UdpPort) -> Box<dyn Datapath>,
+        wrap: &mut impl FnMut(UdpPort) -> io::Result<Box<dyn fairway_port::Datapath>>,
     ) -> Result<(Io, Ports), Error> {
         let first = usize::from(self.port) + engine * self.sockets;
         let first_port = match self.port {
@@ -410,7 +438,14 @@ impl Builder {
             value: self.sockets.to_string(),
             remedy: "use 1 to 16",
         })?;
-        Ok((open_io(engine as u32, wrap(port)), ports))
+        let datapath = wrap(port).map_err(|error| {
+            let doing = match self.datapath {
+                Some(DatapathKind::Xdp) => "open AF_XDP sockets",
+                _ => "share memory with peers",
+            };
+            Error::io(doing, error)
+        })?;
+        Ok((open_io(engine as u32, datapath), ports))
     }
 
     /// Opens the sockets of an engine, on consecutive or scattered ports. If no address was
@@ -469,6 +504,13 @@ impl Builder {
                 remedy: "use 1, or let the context have its threads",
             });
         }
+        if self.engines > 1 && self.datapath == Some(DatapathKind::Xdp) {
+            return Err(Error::Parameter {
+                name: "engines",
+                value: self.engines.to_string(),
+                remedy: "use 1 with the datapath xdp, or the datapath udp",
+            });
+        }
         check("paths", self.paths as usize, 1..=usize::from(PATHS_MAX), "use 1 to 256")?;
         if self.paths > self.limits.paths {
             return Err(Error::Limit { name: "paths" });
@@ -481,9 +523,13 @@ impl Builder {
 
     fn parameters(&self) -> Parameters {
         let small = |value: u32| u16::try_from(value).unwrap_or(u16::MAX);
+        let default_mtu = match self.datapath {
+            Some(DatapathKind::Xdp) => MTU_OF_FRAMES,
+            _ => MTU_DEFAULT,
+        };
         let keep_alive_ms = self.profile.keep_alive.as_us() / 1000;
         Parameters {
-            mtu_bytes: self.mtu.unwrap_or(MTU_DEFAULT) as u16,
+            mtu_bytes: self.mtu.unwrap_or(default_mtu) as u16,
             paths: small(self.paths),
             window_packets: small(self.limits.window_packets),
             message_slots: small(self.limits.message_slots).min(SLOTS_MAX),

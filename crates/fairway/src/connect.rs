@@ -9,7 +9,7 @@ use std::time::Duration;
 use fairway_port::Address;
 use fairway_runtime::{Destination, addresses::source_towards, clock};
 use fairway_ub::setup::{
-    Attempt, Established, Listener, Members, Outcome, Question, Reaction, payload_mtu,
+    Attempt, Established, Listener, Members, OpenRequest, Outcome, Reaction, payload_mtu,
 };
 use fairway_ub::wire::{
     self, CheckKey, Instant, Joins, Msn, Psn, Reject, RejectReason, Role, SetupMessage,
@@ -30,7 +30,7 @@ mod serving;
 mod shortened;
 mod ways;
 
-use ways::{Way, asker};
+use ways::{Way, client_address};
 
 /// The engine that sends the messages of connection attempts, from the first socket of one of its
 /// addresses.
@@ -116,9 +116,9 @@ impl Connecting {
     /// Time at which some attempt has a message to send or a time-out to handle.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let times = |pending: &Pending| {
-            let asks_at = pending.attempt.poll_timeout()?;
+            let sends_at = pending.attempt.poll_timeout()?;
             let looks_at = pending.listening.poll_timeout();
-            Some(looks_at.map_or(asks_at, |at| at.min(asks_at)))
+            Some(looks_at.map_or(sends_at, |at| at.min(sends_at)))
         };
         let probes = self.sizes.iter().filter_map(SizeProbe::poll_timeout);
         self.pending().filter_map(times).chain(probes).reduce(Instant::min)
@@ -175,7 +175,7 @@ impl Core {
         let now = clock::now();
         let deadline = now + clock::from_std(timeout);
         let way = (socket, server);
-        let index = self.ask(now, way, payload_mtu(link), (deadline, timeout), None)?;
+        let index = self.request(now, way, payload_mtu(link), (deadline, timeout), None)?;
         self.speak(now);
         Ok(index)
     }
@@ -211,7 +211,7 @@ impl Core {
     }
 
     /// Starts an attempt to open a channel: the first of a group, or one that joins it.
-    fn ask(
+    fn request(
         &mut self,
         now: Instant,
         (socket, server): (usize, SocketAddr),
@@ -224,7 +224,7 @@ impl Core {
         let keys = KeyPair::new(clock::random_bytes()?);
         let channel =
             self.nic.reserve_channel().map_err(|error| Error::setup(error, "channel", None))?;
-        let question = Question {
+        let request = OpenRequest {
             server,
             tpn: self.channels.peer_number(channel),
             first_psn,
@@ -234,7 +234,7 @@ impl Core {
             deadline,
             key: keys.public(),
         };
-        let attempt = Attempt::new(now, &self.connecting.identity, question);
+        let attempt = Attempt::new(now, &self.connecting.identity, request);
         let leader = joins.map(|(leader, _)| leader);
         let pending = Pending {
             attempt,
@@ -353,11 +353,11 @@ impl Core {
         if self
             .tenant
             .as_ref()
-            .is_some_and(|tenant| tenant.prevails(local.ip(), asker(sender, setup)))
+            .is_some_and(|tenant| tenant.prevails(local.ip(), client_address(sender, setup)))
         {
             return;
         }
-        if !self.connecting.quota.take(now, sender.ip(), quota::asking(message.length)) {
+        if !self.connecting.quota.take(now, sender.ip(), quota::request_cost(message.length)) {
             self.counters.setup_limited += 1;
             return;
         }
@@ -398,8 +398,8 @@ impl Core {
         client: SocketAddr,
         message: &SetupMessage,
     ) -> u16 {
-        let is_question = matches!(message, SetupMessage::Hello(_));
-        if !is_question || !self.connecting.quota.take_route(now) {
+        let is_hello = matches!(message, SetupMessage::Hello(_));
+        if !is_hello || !self.connecting.quota.take_route(now) {
             return u16::MAX;
         }
         // If no route is found, the answer cannot be delivered either.
@@ -442,7 +442,7 @@ impl Core {
             Outcome::NoListener => Err(Error::NoListener { peer: server }),
             Outcome::TimedOut => {
                 let report = pending.listening.report();
-                Err(Error::Unanswered { peer: server, waited: timeout, report })
+                Err(Error::unanswered(self.datapath, server, timeout, report))
             }
         };
         if result.is_err() {
@@ -451,7 +451,7 @@ impl Core {
         let result = match result {
             Ok(peer) if joins.is_none() => {
                 self.connecting.note_open(index, &peer);
-                self.ask_for_others(now, index, members)
+                self.request_others(now, index, members)
             }
             other => other.map(|_| ()),
         };
@@ -462,7 +462,7 @@ impl Core {
     }
 
     /// Starts attempts for the other channels of a group whose first channel is open.
-    fn ask_for_others(
+    fn request_others(
         &mut self,
         now: Instant,
         index: usize,
@@ -478,7 +478,7 @@ impl Core {
         let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
         for number in members.into_iter().flat_map(Members::missing) {
             let joins = Joins { leader, number };
-            let joining = self.ask(now, (socket, server), mtu, limits, Some((index, joins)))?;
+            let joining = self.request(now, (socket, server), mtu, limits, Some((index, joins)))?;
             if let Some(pending) = &mut self.connecting.attempts[joining] {
                 let messages = pending.attempt.poll_transmit(now);
                 self.send_of_attempt(now, joining, &messages);

@@ -265,7 +265,8 @@ impl Context {
         Ok(self.peer(state))
     }
 
-    /// Returns the events since the last call, oldest first. Does not wait.
+    /// Returns the events since the last call, oldest first. Does not wait for events; it may
+    /// sleep as [`crate::Jetty::poll`] does.
     pub fn poll_events(&self) -> Vec<Event> {
         let notices: Vec<Notice> = self.handle.shared.poll(|core| core.notices.drain(..).collect());
         notices.into_iter().map(|notice| self.event(notice)).collect()

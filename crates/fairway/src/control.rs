@@ -17,7 +17,7 @@ use crate::error::Error;
 
 /// Number of events between two checks of the stop flag.
 const BATCH: u32 = 64;
-/// Time for which the thread rests when it found no event.
+/// Time for which the thread sleeps when it found no event.
 const REST: Duration = Duration::from_micros(50);
 /// Time without events after which the thread sleeps until it is woken.
 const TIRED: Duration = Duration::from_millis(20);
@@ -78,7 +78,7 @@ impl ControlThread {
         let thread = Builder::new()
             .name("fairway-control".into())
             .spawn(move || own.run(Work { controllers, scheduler: None, probe }))
-            .map_err(|error| Error::io("start the thread of control laws", error))?;
+            .map_err(|error| Error::io("start the control thread", error))?;
         Ok(ControlThread { common, thread: Some(thread), events: None, ready })
     }
 
@@ -113,7 +113,7 @@ impl ControlThread {
 
     /// Wakes the thread if it sleeps and there are events. Costs a fence and a load or two while
     /// the thread is awake.
-    pub(crate) fn nudge(&self) {
+    pub(crate) fn wake_if_asleep(&self) {
         // The announcement is written before this checks whether the thread sleeps; the thread
         // marks itself as sleeping before it checks for announcements.
         fence(Ordering::SeqCst);

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 
 use fairway_observe::{Counters, HostSignals, NicCounters, Probe};
 use fairway_port::PortCounters;
-use fairway_runtime::{DelayedAck, Destination, Memories, Memory, Unregistered, clock};
+use fairway_runtime::{DelayedAck, Destination, Memories, Memory, SmallPosts, Unregistered, clock};
 use fairway_sandbox::Policies;
 use fairway_ub::control::ProcessorStats;
 use fairway_ub::wire::{self, Instant, JettyId, TokenId};
@@ -26,6 +26,7 @@ use fairway_ub::{
 
 use crate::connect::Connecting;
 use crate::control::ControlThread;
+use crate::datapath::DatapathKind;
 use crate::error::Error;
 use crate::key::SegmentKey;
 use crate::protocol::Io;
@@ -55,6 +56,8 @@ pub struct Core {
     pub(crate) engines: Vec<EngineNote>,
     /// Set when an operation was posted or ended, so that there may be packets to send.
     pub(crate) wants_send: bool,
+    /// Small operations that the current call has posted.
+    pub(crate) small_posts: Option<SmallPosts>,
     /// Engines for which system calls use the application's memory now, without the lock: a bit
     /// each.
     pub(crate) io_in_flight: u32,
@@ -70,6 +73,7 @@ pub struct Core {
     /// read one.
     pub(crate) careful_until: Option<wire::Instant>,
     local_addrs: Vec<SocketAddr>,
+    pub(crate) datapath: DatapathKind,
     pub(crate) channels: Channels,
     /// Registered memory.
     pub memories: Memories,
@@ -110,7 +114,7 @@ enum State {
     /// Closing or closed: nothing new is started.
     ShutDown,
     /// Neither receives nor sends: a simulated crash.
-    Vanished,
+    Crashed,
 }
 
 /// A peer that closes repeats its close within this time.
@@ -143,6 +147,8 @@ pub(crate) struct CoreConfig<'a> {
     /// Measures the reaction time of this side (`Builder::measure_control_latency`).
     pub(crate) probe: Option<Arc<Probe>>,
     pub(crate) identity: Identity,
+    /// Way of the packets.
+    pub(crate) datapath: DatapathKind,
     /// True if set-up may open further sockets.
     pub(crate) detours: bool,
     /// Idle time after which connections are closed if few channels are left.
@@ -170,7 +176,7 @@ impl Core {
     pub(crate) fn new(config: CoreConfig<'_>) -> Result<Core, Error> {
         let CoreConfig { limits, profile, policy, control_thread, probe, identity, ios, .. } =
             config;
-        let (detours, evict_idle) = (config.detours, config.evict_idle);
+        let (detours, evict_idle, datapath) = (config.detours, config.evict_idle, config.datapath);
         let packet_bytes = u32::from(identity.limits.mtu_bytes);
         // The staging memory is a segment too, and must not reduce the number available to the
         // application.
@@ -181,12 +187,14 @@ impl Core {
             nic: UbDevice::new(identity.cna, &with_staging, &profile, clock::random()?),
             engines: ios.iter().map(|_| EngineNote::default()).collect(),
             wants_send: false,
+            small_posts: None,
             io_in_flight: 0,
             teardown_epoch: 0,
             teardown_pending: false,
             close_pending_until: None,
             careful_until: None,
             local_addrs: addresses.copied().collect(),
+            datapath,
             channels: Channels::new(limits.channels, Numbers::new(clock::random_bytes()?)),
             memories: Memories::new(Unregistered::Bug),
             connecting: Connecting::new(identity, detours, evict_idle, Guesses::new(&profile))?,
@@ -382,8 +390,8 @@ impl Core {
         if self.state == State::Running { Ok(()) } else { Err(Error::ShutDown) }
     }
 
-    pub(crate) fn has_vanished(&self) -> bool {
-        self.state == State::Vanished
+    pub(crate) fn has_crashed(&self) -> bool {
+        self.state == State::Crashed
     }
 
     // ---- segments ----
@@ -427,8 +435,8 @@ impl Core {
 
     // ---- operations ----
 
-    /// Posts requests, and sends the packets that may be sent at once. Returns how many requests
-    /// were accepted, from the front.
+    /// Posts requests, whose packets leave when the lock is released, or soon after. Returns how
+    /// many requests were accepted, from the front.
     pub(crate) fn post(
         &mut self,
         jetty: JettyId,
@@ -438,7 +446,10 @@ impl Core {
         let mut posted = 0;
         for request in requests {
             match self.nic.post(now, jetty, request) {
-                Ok(()) => posted += 1,
+                Ok(()) => {
+                    self.note_post(now, request);
+                    posted += 1;
+                }
                 Err(error) if posted == 0 => {
                     let peer = self.channels.get(request.channel).map(|c| c.peer.address);
                     return Err(Error::post(error, peer));
@@ -446,7 +457,6 @@ impl Core {
                 Err(_) => break,
             }
         }
-        self.wants_send = true;
         Ok(posted)
     }
 
@@ -499,12 +509,12 @@ impl Core {
 
     pub(crate) fn simulate_crash(&mut self) {
         self.changes += 1;
-        self.state = State::Vanished;
+        self.state = State::Crashed;
     }
 
     /// True if every peer has answered this side's close.
     pub(crate) fn is_silent(&self) -> bool {
-        self.has_vanished() || !self.channels.iter().any(|channel| channel.is_closing)
+        self.has_crashed() || !self.channels.iter().any(|channel| channel.is_closing)
     }
 
     pub(crate) fn notice(&mut self, notice: Notice) {

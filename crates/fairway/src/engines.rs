@@ -70,14 +70,17 @@ fn sleep(shared: &Shared, io: &mut Io, ready: &mut Vec<usize>) {
     let mut locked = shared.lock();
     // While a socket's send buffer is full, output waits for it to have room.
     if locked.core.has_output(engine) && !io.outbox.is_blocked() {
-        return shared.unlock(locked);
+        return shared.run_pending_and_unlock(locked);
     }
-    let until = match locked.core.has_vanished() {
+    let until = match locked.core.has_crashed() {
         true => None,
         false => earlier(locked.core.deadline(engine), io.deadline()),
     };
+    if io.sockets.arm() {
+        return shared.run_pending_and_unlock(locked);
+    }
     locked.asleep[engine as usize] = Some(Asleep(until));
-    shared.unlock(locked);
+    shared.run_pending_and_unlock(locked);
     if shared.stopping.load(Ordering::Acquire) {
         return;
     }
@@ -95,10 +98,10 @@ fn sleep(shared: &Shared, io: &mut Io, ready: &mut Vec<usize>) {
 fn poll(shared: &Shared, io: &mut Io) -> bool {
     let now = clock::now();
     io.sockets.release_due(now);
-    let heard = receive(shared, io);
+    let has_received = receive(shared, io);
     let mut locked = shared.lock();
-    if locked.core.has_vanished() {
-        shared.unlock(locked);
+    if locked.core.has_crashed() {
+        shared.run_pending_and_unlock(locked);
         return false;
     }
     locked.core.counters.polls += 1;
@@ -110,8 +113,8 @@ fn poll(shared: &Shared, io: &mut Io) -> bool {
         fire_timers(&mut locked.core, now);
         locked.core.drain_events();
     }
-    shared.unlock(locked);
-    send(shared, io) || heard
+    shared.run_pending_and_unlock(locked);
+    send(shared, io) || has_received
 }
 
 /// Receives the packets that have arrived, one run at a time.
@@ -138,19 +141,19 @@ fn receive(shared: &Shared, io: &mut Io) -> bool {
 /// Passes a run of packets to the protocol, and copies their payloads into place.
 fn handle(shared: &Shared, io: &mut Io, socket: usize, arrival: &Arrival<'_>) {
     let mut locked = shared.lock();
-    if locked.core.has_vanished() {
-        return shared.unlock(locked);
+    if locked.core.has_crashed() {
+        return shared.run_pending_and_unlock(locked);
     }
     let now = clock::now();
     handle_arrival(&mut locked.core, io, now, socket, arrival);
     locked.core.drain_events();
     if io.own.deferred_copies.is_empty() {
-        return shared.unlock(locked);
+        return shared.run_pending_and_unlock(locked);
     }
     let alone = locked.core.may_start_io(now) && !shared.quiesce_requested();
     if alone {
         locked.core.io_in_flight |= 1 << io.engine;
-        shared.unlock_during_io(locked);
+        shared.unlock_for_io(locked);
         io.own
             .deferred_copies
             .iter_mut()
@@ -165,7 +168,7 @@ fn handle(shared: &Shared, io: &mut Io, socket: usize, arrival: &Arrival<'_>) {
     }
     locked.core.finish_deferred_copies(io, clock::now());
     locked.core.drain_events();
-    shared.unlock(locked);
+    shared.run_pending_and_unlock(locked);
 }
 
 /// Sends the packets that the protocol has to send, one run at a time.
@@ -176,11 +179,11 @@ fn send(shared: &Shared, io: &mut Io) -> bool {
         let mut locked = shared.lock();
         locked.core.forget_ended(io);
         if !locked.core.may_start_io(clock::now()) || shared.quiesce_requested() {
-            shared.unlock(locked);
+            shared.run_pending_and_unlock(locked);
             return false;
         }
         locked.core.io_in_flight |= bit;
-        shared.unlock_during_io(locked);
+        shared.unlock_for_io(locked);
     }
     let mut may_send = io.begin_sending(clock::now());
     loop {
@@ -192,18 +195,18 @@ fn send(shared: &Shared, io: &mut Io) -> bool {
         locked.core.note(io);
         if !filled {
             locked.core.end_poll();
-            shared.unlock(locked);
+            shared.run_pending_and_unlock(locked);
             return any;
         }
         any = true;
         let alone = locked.core.may_start_io(now) && !shared.quiesce_requested();
         if alone {
             locked.core.io_in_flight |= bit;
-            shared.unlock_during_io(locked);
+            shared.unlock_for_io(locked);
             may_send = io.send_run(now);
         } else {
             may_send = io.send_run(now);
-            shared.unlock(locked);
+            shared.run_pending_and_unlock(locked);
         }
         may_send = io.may_send_more(Core::RUNS_MAX, Core::SENT_MAX) && may_send;
     }

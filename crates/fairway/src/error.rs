@@ -8,6 +8,8 @@ use std::time::Duration;
 use fairway_runtime::SystemError;
 use fairway_ub::{JettyState, PostError, SetupError, Status};
 
+use crate::datapath::DatapathKind;
+
 /// The reason why a call failed. The call had no effect unless the variant says otherwise.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -147,6 +149,14 @@ pub enum Error {
         /// The network's report about packets to that address, if there was one.
         report: Option<String>,
     },
+    /// No answer to a connection request arrived in time through shared memory, which is the only
+    /// datapath of this context ([`DatapathKind::Shm`](crate::DatapathKind::Shm)).
+    NoSharedMemory {
+        /// The address to which the request was sent.
+        peer: SocketAddr,
+        /// How long the caller waited.
+        waited: Duration,
+    },
     /// The name of a host has no address.
     UnknownHost {
         /// The name.
@@ -202,6 +212,21 @@ impl From<SystemError> for Error {
 }
 
 impl Error {
+    /// Returns the error for a connection request that was not answered in time.
+    pub(crate) fn unanswered(
+        datapath: DatapathKind,
+        peer: SocketAddr,
+        waited: Duration,
+        report: Option<String>,
+    ) -> Error {
+        match datapath {
+            DatapathKind::Shm => Error::NoSharedMemory { peer, waited },
+            DatapathKind::Auto | DatapathKind::Udp | DatapathKind::Xdp => {
+                Error::Unanswered { peer, waited, report }
+            }
+        }
+    }
+
     pub(crate) fn io(doing: impl Into<String>, source: io::Error) -> Self {
         Error::Io { doing: doing.into(), source }
     }
@@ -315,7 +340,7 @@ impl Error {
                 "the Jetty is suspended or in the error state: resume or reset it"
             }
             Error::TooManyOrders => {
-                "too many Jetties ask for order: use fewer, or raise Limits::order_records"
+                "too many Jetties request order: use fewer, or raise Limits::order_records"
             }
             Error::Shared => "other handles to the object exist: drop them first",
             Error::ShutDown => "the context has been shut down: build a new one",
@@ -343,6 +368,12 @@ impl Error {
                      through to all of its ports and back, or wait longer"
                 )
             }
+            Error::NoSharedMemory { peer, waited } => write!(
+                f,
+                "{peer} did not answer through shared memory within {waited:?}: check that a \
+                 program of this user on this host listens there whose datapath is auto or shm, or \
+                 choose the datapath auto or udp"
+            ),
             Error::UnknownHost { name, source } => write!(
                 f,
                 "no address of the host {name:?} is known ({source}): check the name, or give an \
@@ -443,7 +474,7 @@ impl fmt::Display for Refusal {
                 write!(f, "it did not recognise its cookie: connect again")
             }
             Refusal::Parameters => {
-                write!(f, "it can't meet the parameters: lower the MTU, paths or windows asked for")
+                write!(f, "it can't meet the parameters: lower the MTU, paths or windows requested")
             }
             Refusal::Unwanted => write!(
                 f,

@@ -206,6 +206,10 @@ impl Jetty {
 
     /// Runs a poll of the NIC, then appends the new completions to `out`, and returns their number
     /// (at most 256 at a time).
+    ///
+    /// A call does not wait for completions. But a thread that calls this, or another method that
+    /// polls, again and again in vain on a host with more busy threads than cores sleeps in it for
+    /// up to 200 us, or until a packet arrives.
     pub fn poll(&self, out: &mut Vec<Completion>) -> usize {
         self.handle.shared.poll(|core| core.take_completions(self.index, out, POLL_MAX))
     }

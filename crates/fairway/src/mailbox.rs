@@ -116,7 +116,7 @@ impl Mailbox {
     }
 
     /// Runs a poll of the NIC, then appends the epochs that have ended to `out`, and returns their
-    /// number (at most 256 at a time).
+    /// number (at most 256 at a time). It may sleep as [`crate::Jetty::poll`] does.
     pub fn poll(&self, out: &mut Vec<Epoch>) -> usize {
         self.handle.shared.poll(|core| {
             let epochs = std::iter::from_fn(|| core.take_epoch(self.id)).take(POLL_MAX);

@@ -105,7 +105,7 @@ impl Order {
         if bypasses && self != Order::default() {
             return Err(Error::Parameter {
                 name: "order",
-                value: format!("asked of a {operation}"),
+                value: format!("for a {operation}"),
                 remedy: "loads and stores bypass the transport and keep none: post a READ or \
                          WRITE where order counts",
             });
@@ -125,7 +125,7 @@ impl Order {
         if self != Order::unreliable() {
             return Err(Error::Parameter {
                 name: "order",
-                value: format!("asked of a {operation} in mode UNO"),
+                value: format!("for a {operation} in mode UNO"),
                 remedy: "leave out tag, fence and in-order completion, or choose ROI, ROT or ROL",
             });
         }

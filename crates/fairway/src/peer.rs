@@ -86,7 +86,7 @@ impl Peer {
     /// Returns whether packets of full size have been found to reach this peer.
     pub fn long_packets(&self) -> LongPackets {
         let found = self.state.long_packets.load(Ordering::Acquire);
-        let all = [LongPackets::Unknown, LongPackets::Arrive, LongPackets::Vanish];
+        let all = [LongPackets::Unknown, LongPackets::Arrive, LongPackets::AreLost];
         all.into_iter().find(|one| *one as u8 == found).unwrap_or_default()
     }
 

@@ -42,5 +42,5 @@ pub enum LongPackets {
     /// For about two seconds no probe of full size from further ports was answered, although those
     /// of the set-up were: some path of the network carries only shorter packets than the path of
     /// the set-up, and the network does not report it.
-    Vanish,
+    AreLost,
 }

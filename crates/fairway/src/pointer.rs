@@ -68,11 +68,11 @@ impl Peer {
     /// Returns pointer-like access to one of the peer's segments.
     ///
     /// # Errors
-    /// No Jetty, completion queue or segment is left on this side. Whether the key is good, the
-    /// first access tells.
+    /// No Jetty, completion queue or segment is left on this side. The first access shows
+    /// whether the key is valid.
     pub fn memory(&self, key: SegmentKey) -> Result<RemoteMemory, Error> {
         let lane = Mutex::new(Some(Lane::new(self)?));
-        let mapped = Mapped::ask(self.incarnation(), &key);
+        let mapped = Mapped::request(self.incarnation(), &key);
         let inner = Arc::new(Inner { peer: self.clone(), key, mapped, lane });
         Ok(RemoteMemory { inner, timeout: TIMEOUT_DEFAULT })
     }

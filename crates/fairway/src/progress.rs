@@ -26,12 +26,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fairway_ring::Doorbell;
-use fairway_runtime::{Asleep, clock, earlier, span_until};
+use fairway_runtime::{LEADER, clock, earlier, span_until};
 use fairway_ub::wire::{self, Instant};
 
 use crate::core::{Core, WaitCondition, WakeTarget};
 use crate::error::Error;
-use crate::shared::{LEADER, Shared};
+use crate::shared::Shared;
 
 thread_local! {
     /// The doorbell on which a following thread sleeps.
@@ -48,13 +48,16 @@ impl Shared {
     /// Runs a poll for an application thread that polls.
     pub(crate) fn poll<R>(&self, take: impl FnOnce(&mut Core) -> R) -> R {
         self.progress_lock.touch();
-        let result = self.poll_once(take);
-        if !self.outside.several {
-            self.make_way();
-        } else {
+        if self.outside.several {
+            let result = self.poll_once(take);
             // Other threads do the work, and may need this CPU core.
             std::thread::yield_now();
+            return result;
         }
+        let mut locked = self.lock();
+        locked.poll();
+        let result = take(&mut locked.core);
+        self.end_poll(locked);
         result
     }
 
@@ -63,7 +66,7 @@ impl Shared {
         let mut locked = self.lock();
         locked.poll();
         let result = take(&mut locked.core);
-        self.unlock(locked);
+        self.run_pending_and_unlock(locked);
         result
     }
 
@@ -121,35 +124,28 @@ impl Shared {
                 break None;
             }
             if unfinished {
-                self.unlock(locked);
+                self.run_pending_and_unlock(locked);
                 self.make_way();
                 locked = self.lock();
                 continue;
             }
             let until = earlier(locked.deadline(), deadline);
-            locked.asleep[LEADER] = Some(Asleep(until));
+            if !locked.fall_asleep(LEADER, until) {
+                continue;
+            }
             // A polling thread may receive the packets for which this one waits.
             let changed = WaitCondition::Change(locked.core.changes);
             let wake = WakeTarget::Leader(self.sleepers[LEADER].doorbell());
             let interest = locked.core.interests.add(what.unwrap_or(changed), wake);
-            let mut ready = std::mem::take(&mut locked.ready);
-            self.unlock(locked);
-            // As in the background thread: after a failed wait every socket is checked.
-            let woken = self.sleepers[LEADER].wait(span_until(until), &mut ready);
-            locked = self.lock();
+            locked = self.sleep_as_leader(locked, until);
             locked.core.interests.remove(interest);
-            locked.asleep[LEADER] = None;
-            if woken.is_ok() {
-                locked.mark_ready(&ready);
-            }
-            locked.ready = ready;
         };
         let others_wait = !locked.core.interests.is_empty();
         if others_wait && !self.has_thread {
             // One of the other waiting threads has to lead.
             locked.core.interests.wake_all();
         }
-        self.unlock(locked);
+        self.run_pending_and_unlock(locked);
         if self.progress_lock.resign() {
             self.bell.ring();
         }
@@ -172,12 +168,12 @@ impl Shared {
         let wake = WakeTarget::Thread(bell.clone());
         let mut locked = self.lock();
         if let Some(found) = take(&mut locked.core) {
-            self.unlock(locked);
+            self.run_pending_and_unlock(locked);
             return Some(found);
         }
         let what = what.unwrap_or(WaitCondition::Change(locked.core.changes));
         let number = locked.core.interests.add(what, wake);
-        self.unlock(locked);
+        self.run_pending_and_unlock(locked);
         let span = deadline.and_then(|deadline| span_until(Some(deadline)));
         bell.wait(ticket, Some(span.map_or(FOLLOW, |span| span.min(FOLLOW))));
         self.with(|core| {

@@ -51,8 +51,8 @@ pub struct Extras {
 
 /// Returns the sockets and outgoing packets of engine number `engine`.
 pub(crate) fn open_io(engine: u32, datapath: Box<dyn Datapath>) -> Io {
-    let several = datapath.port().socket_count() > 1;
-    let look = if several { datapath.port().waiter().ok() } else { None };
+    let several = datapath.port().socket_count() > 1 || datapath.has_other_descriptors();
+    let look = if several { datapath.waiter().ok() } else { None };
     let extras = Extras {
         deferred_copies: Vec::new(),
         setups: Vec::with_capacity(SETUPS_MAX),
@@ -143,7 +143,7 @@ impl Protocol for Core {
     }
 
     fn poll_begins(&mut self) -> bool {
-        let runs = !self.has_vanished();
+        let runs = !self.has_crashed();
         self.counters.polls += u64::from(runs);
         runs
     }
@@ -181,7 +181,7 @@ impl Protocol for Core {
 
     /// Only the first engine fires timers.
     fn deadline(&self, engine: u32) -> Option<Instant> {
-        if self.has_vanished() || engine > 0 {
+        if self.has_crashed() || engine > 0 {
             return None;
         }
         let tenant = self.tenant.as_ref().and_then(|tenant| tenant.deadline());
@@ -190,12 +190,12 @@ impl Protocol for Core {
     }
 
     fn is_over(&self) -> bool {
-        self.has_vanished()
+        self.has_crashed()
     }
 
     fn has_output(&mut self, engine: u32) -> bool {
         let said = !self.engines[engine as usize].outbox.is_empty();
-        !self.has_vanished() && (said || self.nic.has_output(engine))
+        !self.has_crashed() && (said || self.nic.has_output(engine))
     }
 
     fn arrival_begins(&mut self) {
@@ -247,7 +247,7 @@ impl Protocol for Core {
     fn sending_begins(&mut self, io: &mut Io) -> bool {
         self.wants_send = false;
         self.forget_ended(io);
-        !self.has_vanished()
+        !self.has_crashed()
     }
 
     fn run_begins(&mut self, io: &mut Io, now: Instant) {
@@ -279,7 +279,11 @@ impl Protocol for Core {
         self.note(io);
     }
 
-    fn before_unlock(&mut self, mut io: Option<&mut Io>) -> After {
+    fn run_pending(&mut self, mut io: Option<&mut Io>) -> After {
+        // A call that posts nothing may be the last one for some time.
+        if self.small_posts.is_none() && io.as_ref().is_some_and(|io| io.burst.waits()) {
+            self.wants_send = true;
+        }
         self.process_completions(&mut io);
         self.send_posted(&mut io);
         self.collect_due_waiters();
@@ -288,7 +292,7 @@ impl Protocol for Core {
         After { due, calls }
     }
 
-    fn after_unlock(_outside: &Outside, after: After) -> bool {
+    fn notify(_outside: &Outside, after: After) -> bool {
         let more = after.due.last().is_some_and(Option::is_some);
         after.due.into_iter().flatten().for_each(WakeTarget::wake);
         if let Some(calls) = after.calls {
@@ -315,7 +319,7 @@ impl Core {
     pub(crate) fn end_poll(&mut self) {
         self.drain_events();
         if let Some(control) = &self.control {
-            control.nudge();
+            control.wake_if_asleep();
         }
         // The last operation of a dropped Jetty may have ended by a timer.
         if self.has_dying_jetties() {
@@ -352,9 +356,13 @@ impl Core {
     /// Sends the packets that calls of the application have posted. Does nothing if engines send on
     /// their own.
     fn send_posted(&mut self, io: &mut Option<&mut Io>) {
+        let small = self.small_posts.take();
         let Some(io) = io else { return };
-        if self.wants_send {
-            runtime::transmit(self, io, clock::now());
+        if !self.wants_send && small.is_none() {
+            return;
+        }
+        let small = small.filter(|_| !self.wants_send);
+        if runtime::transmit_posted(self, io, small) {
             self.drain_events();
         }
     }

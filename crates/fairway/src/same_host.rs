@@ -39,10 +39,10 @@ pub(crate) use server::Server;
 
 /// Checks that any bytes are either refused or decode to a request that encodes to the same bytes.
 #[cfg(feature = "fuzzing")]
-pub(crate) fn question_is_sound(bytes: &[u8]) {
+pub(crate) fn mapping_request_is_sound(bytes: &[u8]) {
     let Some(bytes) = bytes.first_chunk() else { return };
-    if let Some(question) = passing::Question::from_bytes(bytes) {
-        assert_eq!(question.to_bytes(), *bytes);
+    if let Some(request) = passing::MappingRequest::from_bytes(bytes) {
+        assert_eq!(request.to_bytes(), *bytes);
     }
 }
 

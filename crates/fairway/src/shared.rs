@@ -34,13 +34,10 @@ impl Deref for Shared {
     }
 }
 
-/// Index, among the sleepers, of the application thread that leads and sleeps.
-pub(crate) const LEADER: usize = 1;
-
 /// Puts the core behind its lock. With several engines their sockets stay with the caller.
 fn share(core: Core, ios: &mut Vec<Io>, has_thread: bool) -> Result<Shared, Error> {
     let waiter = |io: &Io| {
-        let waiter = io.sockets.datapath.port().waiter();
+        let waiter = io.sockets.datapath.waiter();
         waiter.map_err(|error| Error::io("watch the sockets", error))
     };
     let several = ios.len() > 1;
@@ -69,7 +66,7 @@ impl Shared {
         };
         let result = work(&mut locked.core);
         self.outside.quiesce_requests.fetch_sub(1, Ordering::AcqRel);
-        self.unlock(locked);
+        self.run_pending_and_unlock(locked);
         result
     }
 
@@ -90,7 +87,7 @@ impl Shared {
 
     /// Releases the lock for a thread whose I/O is in flight. Wakers run code of the application,
     /// which may wait until no I/O is in flight, so they are run at the next release.
-    pub(crate) fn unlock_during_io(&self, mut locked: MutexGuard<'_, Locked<Core>>) {
+    pub(crate) fn unlock_for_io(&self, mut locked: MutexGuard<'_, Locked<Core>>) {
         locked.core.collect_due_waiters();
         let due = locked.core.interests.take_due_threads();
         self.release(locked, After { due, calls: None });
@@ -202,12 +199,12 @@ impl Handle {
         options: &HostPressure,
     ) -> Result<(), Error> {
         let shared = Arc::downgrade(&self.shared);
-        let tell = move |signals| {
+        let notify = move |signals| {
             if let Some(shared) = shared.upgrade() {
                 shared.with(|core| core.note_host_pressure(signals));
             }
         };
-        let watch = PressureWatch::start(Path::new("/proc"), queues, options, tell)?;
+        let watch = PressureWatch::start(Path::new("/proc"), queues, options, notify)?;
         *self.pressure.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch);
         Ok(())
     }
@@ -270,8 +267,8 @@ impl Handle {
 
 /// Reports changes of the user's modules on standard error.
 fn watch(policies: &Policies) -> Result<Option<Watcher>, Error> {
-    let tell = |news: &News| eprintln!("fairway: {news}");
-    Watcher::start(policies, POLICIES_PERIOD, tell)
+    let notify = |news: &News| eprintln!("fairway: {news}");
+    Watcher::start(policies, POLICIES_PERIOD, notify)
         .map_err(|error| Error::io("start a thread", error))
 }
 

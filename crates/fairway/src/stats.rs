@@ -2,14 +2,14 @@
 //!
 //! A context that was built with [`Builder::stats`](crate::Builder::stats), or in whose process
 //! FAIRWAY_STATS is 1, listens at a socket with an abstract name; a process of the same user that
-//! connects receives [`Stats`] as a line of JSON ([`list`], [`ask`]). With
+//! connects receives [`Stats`] as a line of JSON ([`list`], [`query`]). With
 //! [`Builder::prometheus`](crate::Builder::prometheus) it answers HTTP as well. The context's lock
 //! is held only while numbers are copied.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-pub use fairway_observe::{FlowEntry, PeerEntry, Process, Stats, ask, list};
+pub use fairway_observe::{FlowEntry, PeerEntry, Process, Stats, list, query};
 
 use crate::core::Core;
 use crate::peer::peer_stats;

@@ -179,8 +179,8 @@ mod tokio_tasks {
         let server = owner.local_addrs()[0];
         let peer = block_on(client.connect_async(server, TIMEOUT)).expect("a connection");
         assert!(peer.is_alive());
-        let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let refused = block_on(client.connect_async(nobody, TIMEOUT));
+        let closed = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let refused = block_on(client.connect_async(closed, TIMEOUT));
         assert!(matches!(refused, Err(Error::NoListener { .. })), "{refused:?}");
     }
 }

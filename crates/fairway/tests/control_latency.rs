@@ -59,7 +59,7 @@ fn check(delays: &[LatencySample], took: u64) {
 fn inline_controllers_decide_about_every_acknowledgement() {
     let pair =
         Pair::of(builder().measure_control_latency(ROOM), builder().measure_control_latency(ROOM));
-    let every = |decided, told| decided > 0 && decided == told;
+    let every = |decided, reported| decided > 0 && decided == reported;
     let ([client, server], took) = measured(&pair, every);
     let counters = pair.client.context.counters().engine;
     assert!(counters.acks_reported <= counters.acks_received);
@@ -75,29 +75,29 @@ fn inline_controllers_decide_about_every_acknowledgement() {
 }
 
 #[test]
-fn laws_on_their_own_thread_decide_about_them_later() {
+fn controllers_on_their_own_thread_decide_later() {
     let both = || builder().measure_control_latency(ROOM).control_thread(true);
     let pair = Pair::of(both(), both());
     let ([client, server], took) = measured(&pair, |decided, _| decided > 0);
-    let told = pair.client.context.counters().engine.acks_reported;
+    let reported = pair.client.context.counters().engine.acks_reported;
     let decided = client.decisions.len() as u64;
-    assert!(decided <= told, "{decided} of {told}");
+    assert!(decided <= reported, "{decided} of {reported}");
     check(&client.decisions, took);
     check(&server.turn_rounds, took);
 }
 
 #[test]
-fn losses_and_late_packets_change_nothing_in_that() {
+fn control_latency_is_measured_despite_loss_and_reordering() {
     let spec: Spec = "loss=2%,reorder=8".parse().unwrap();
     let both = |seed| builder().measure_control_latency(ROOM).emulate(spec.clone(), seed);
     let pair = Pair::of(both(3), both(4));
-    let ([client, server], took) = measured(&pair, |decided, told| decided == told);
+    let ([client, server], took) = measured(&pair, |decided, reported| decided == reported);
     check(&client.decisions, took);
     check(&server.turn_rounds, took);
 }
 
 #[test]
-fn nothing_is_measured_unless_that_is_asked_for() {
+fn nothing_is_measured_unless_requested() {
     let pair = Pair::of(builder(), builder().measure_control_latency(3));
     exercise(&pair);
     let client = taken(&pair.client.context, |_| true);

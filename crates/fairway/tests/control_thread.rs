@@ -24,7 +24,7 @@ fn exercise(pair: &Pair, seed: u64) {
 }
 
 #[test]
-fn laws_on_a_thread_of_their_own_carry_everything() {
+fn controllers_on_their_own_thread_carry_all_traffic() {
     for policy in ["cc=swift", "cc=dcqcn", "cc=eqds:line=10Gbps", "cc=cubic,sched=drr"] {
         let both = || builder().policy_named(policy).control_thread(true);
         let pair = Pair::of(both(), both());

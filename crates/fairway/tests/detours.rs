@@ -22,7 +22,7 @@ fn dead(paths: &[u32], engines: usize) -> Builder {
 /// Path numbers are those of pairs of ports: path 0 is that of the first request, and paths 1 to 3
 /// lead from the other ports of the client to the same port of the server.
 #[test]
-fn set_up_asks_from_another_port_when_the_first_path_is_dead() {
+fn set_up_tries_another_port_if_the_first_path_is_dead() {
     let cases: [(&[u32], &[u32]); 4] = [(&[0], &[]), (&[], &[0]), (&[0, 2], &[1]), (&[0], &[1, 2])];
     // With two engines a second channel joins the first.
     for (engines, (forward, backward)) in
@@ -76,12 +76,12 @@ fn relay(ports: &[SocketAddr], spec: &str) -> Running {
 /// The connection agrees on a packet length that gets through. Its client then finds out whether
 /// packets of that length also pass between other ports.
 #[test]
-fn client_learns_whether_packets_of_full_size_arrive() {
+fn client_detects_whether_packets_of_full_size_arrive() {
     let cases = [
         ("", 4096, LongPackets::Arrive),
         // 1,304 bytes of payload and 92 of headers.
         ("longest=1400", 1304, LongPackets::Arrive),
-        ("all but the first", 4096, LongPackets::Vanish),
+        ("all but the first", 4096, LongPackets::AreLost),
     ];
     for (spec, mtu, expected) in cases {
         let server = builder().build().unwrap();
@@ -104,14 +104,14 @@ fn client_learns_whether_packets_of_full_size_arrive() {
             let _ = client.wait_event(Duration::from_millis(20));
         }
         assert_eq!(peer.long_packets(), expected, "{spec}");
-        assert_eq!(server.peers().len(), 1, "such questions open nothing");
+        assert_eq!(server.peers().len(), 1, "such HELLOs open nothing");
     }
 }
 
 /// A network that drops all packets from and to the first seven ports of a client. The client has
 /// fewer, so that only ports that were opened for the request work.
 #[test]
-fn set_up_asks_from_ports_of_its_own_when_all_paths_of_the_first_ports_are_dead() {
+fn set_up_tries_ports_of_its_own_if_all_paths_of_the_first_ports_are_dead() {
     let server = builder().build().unwrap();
     let ports = server.local_addrs().to_vec();
     // The relay numbers a packet's path by route and by client, in order of appearance.
@@ -124,7 +124,7 @@ fn set_up_asks_from_ports_of_its_own_when_all_paths_of_the_first_ports_are_dead(
     let Event::Connected(back) = server.wait_event(TIMEOUT).unwrap() else {
         panic!("something happened before the connection");
     };
-    assert_eq!(server.peers().len(), 1, "one connection, however often it was asked for");
+    assert_eq!(server.peers().len(), 1, "one connection, however many requests were sent");
     let (client, server) = (side(client, peer), side(server, back));
     let local = client.filled(1 << 20, 1);
     let remote = server.open_segment(1 << 20);

@@ -184,7 +184,7 @@ fn a_restarted_peer_is_a_new_peer() {
     };
     let again = client.context.connect(address, TIMEOUT).unwrap();
     assert_ne!(again.incarnation(), client.peer.incarnation());
-    assert!(client.peer.is_alive(), "nobody has told yet");
+    assert!(client.peer.is_alive(), "no packet has reported its end yet");
     let local = client.filled(100, 1);
     client.jetty.write(&client.peer, &local, key, 1).unwrap();
     assert_eq!(client.wait().status, Status::PeerDead, "the old one died by itself");
@@ -258,7 +258,7 @@ fn a_dropped_jetty_goes_though_its_last_operation_ends_by_a_timer() {
     server.context.simulate_crash();
     client.jetty.write(&client.peer, &data, key, 2).unwrap();
     drop(client.jetty);
-    let (tell, told) = std::sync::mpsc::channel();
-    std::thread::spawn(move || tell.send(segment.into_memory().is_ok()));
-    assert_eq!(told.recv_timeout(TIMEOUT), Ok(true));
+    let (report, reports) = std::sync::mpsc::channel();
+    std::thread::spawn(move || report.send(segment.into_memory().is_ok()));
+    assert_eq!(reports.recv_timeout(TIMEOUT), Ok(true));
 }

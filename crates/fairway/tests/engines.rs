@@ -225,14 +225,14 @@ fn wakers_may_drop_what_they_own() {
     let client = &pair.client;
     let (local, remote) = (client.filled(1024, 1), pair.server.open_segment(1024));
     for _ in 0..20 {
-        let (tell, told) = sync_channel(1);
-        let owner = Owner(Mutex::new(Some(client.open_segment(64))), tell);
+        let (report, reports) = sync_channel(1);
+        let owner = Owner(Mutex::new(Some(client.open_segment(64))), report);
         let waker = Waker::from(Arc::new(owner));
         let mut next = Box::pin(client.jetty.next_completion());
         assert!(next.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
         let unreliable = client.jetty.ordered(Order::unreliable());
         unreliable.write(&client.peer, &local, remote.key(), 1).unwrap();
-        if told.recv_timeout(TIMEOUT / 4).is_err() {
+        if reports.recv_timeout(TIMEOUT / 4).is_err() {
             // Anything that is dropped here would wait for ever as well.
             eprintln!("the waker did not come back");
             std::process::exit(101);

@@ -75,12 +75,12 @@ fn the_host_is_watched() {
     let signals = loop {
         match pair.server.context.host_signals() {
             Some(signals) => break signals,
-            None => assert!(begun.elapsed() < TIMEOUT, "it never tells"),
+            None => assert!(begun.elapsed() < TIMEOUT, "it never reports pressure"),
         }
     };
     let watched: Vec<HostResource> = signals.all().map(|(resource, _)| resource).collect();
     assert_eq!(watched, [HostResource::Cpu, HostResource::TransmitQueue]);
-    assert!(Pair::new().client.context.host_signals().is_none(), "nobody watches");
+    assert!(Pair::new().client.context.host_signals().is_none(), "no resource is watched");
 }
 
 /// A server that reads nothing from its socket while strangers fill it, and then notifies its peer.
@@ -120,22 +120,22 @@ fn full_receive_queue_is_reported_to_peers() {
             let segment = |rights| server.register(Memory::zeroed(4096).unwrap(), rights).unwrap();
             let to = segment(Rights::READ_WRITE);
             let from = client.register(Memory::zeroed(4096).unwrap(), Rights::NONE).unwrap();
-            let heard = || client.counters().engine.pressure_received;
+            let received = || client.counters().engine.pressure_received;
             let write = || {
                 jetty.write(&peer, &from, to.key(), 1).unwrap();
                 assert_eq!(jetty.wait(TIMEOUT).unwrap().status, Status::Success);
             };
             write();
-            assert_eq!((heard(), server.is_under_pressure()), (0, false));
+            assert_eq!((received(), server.is_under_pressure()), (0, false));
             let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
             let begun = Instant::now();
             // One notification may be too few: a period may end between the pressure and the
             // answer.
-            while heard() == 0 {
-                assert!(begun.elapsed() < TIMEOUT, "the peer never hears");
+            while received() == 0 {
+                assert!(begun.elapsed() < TIMEOUT, "the peer is never notified");
                 stalls.store(true, Ordering::Release);
                 while !server.is_under_pressure() {
-                    assert!(begun.elapsed() < TIMEOUT, "the queue is full, and nobody tells");
+                    assert!(begun.elapsed() < TIMEOUT, "the full queue is not reported");
                     let _ = stranger.send_to(&[0; 1000], address);
                 }
                 let reading = server.host_signals().unwrap().get(HostResource::ReceiveQueue);
@@ -147,9 +147,9 @@ fn full_receive_queue_is_reported_to_peers() {
                 assert!(begun.elapsed() < TIMEOUT, "the queue is empty, and the pressure stays");
                 std::thread::sleep(Duration::from_millis(1));
             }
-            let before = heard();
+            let before = received();
             write();
-            assert_eq!(heard(), before);
+            assert_eq!(received(), before);
         }));
         ends.store(true, Ordering::Release);
         judged.unwrap_or_else(|panic| std::panic::resume_unwind(panic));

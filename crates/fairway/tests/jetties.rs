@@ -149,7 +149,7 @@ fn states_change_only_where_that_makes_sense() {
 }
 
 #[test]
-fn failures_stop_a_jetty_if_it_asked_for_that() {
+fn failure_stops_a_jetty_with_that_option() {
     let pair = Pair::new();
     let client = &pair.client;
     let local = client.filled(1 << 20, 1);
@@ -321,7 +321,7 @@ fn serve(
     done.len() as u64
 }
 
-fn nothing_is_lost(dispatch: Dispatch, seed: u64) {
+fn group_loses_no_message(dispatch: Dispatch, seed: u64) {
     let worse = |seed| builder().emulate("delay=30us,loss=1%,reorder=8".parse().unwrap(), seed);
     let pair = Pair::of(worse(seed), worse(seed + 100));
     let (client, server) = (&pair.client, &pair.server);
@@ -376,7 +376,7 @@ fn members_come_and_go_and_nothing_is_lost() {
     for (dispatch, seed) in
         [(Dispatch::RoundRobin, 1), (Dispatch::LeastDepth, 2), (Dispatch::Hint, 3)]
     {
-        nothing_is_lost(dispatch, seed);
+        group_loses_no_message(dispatch, seed);
     }
 }
 
@@ -401,5 +401,5 @@ fn stopped_jetties_can_be_dropped() {
     }
     let jetties = |event: &Event| matches!(event, Event::JettyDrained { .. });
     let late = client.context.poll_events().into_iter().filter(jetties).count();
-    assert!(late <= 1, "of Jetties that are gone nobody wants to hear");
+    assert!(late <= 1, "events of destroyed Jetties are not reported");
 }

@@ -152,7 +152,7 @@ fn many_senders_share_a_mailbox_and_no_byte_is_in_the_wrong_epoch() {
             client.jetty.put(&client.peer, from, to(), letter).unwrap();
         }
     }
-    let mut heard = vec![0; 4];
+    let mut received = vec![0; 4];
     for number in 0..40 {
         let done = next(&mailbox);
         assert_eq!((done.epoch, done.bytes, done.operations), (number, 5 * 256, 5));
@@ -162,11 +162,11 @@ fn many_senders_share_a_mailbox_and_no_byte_is_in_the_wrong_epoch() {
             let word = u64::from_le_bytes(text[..8].try_into().unwrap());
             assert_eq!(text, word.to_le_bytes().repeat(32), "a letter is whole");
             let (client, letter) = ((word >> 32) as usize, word & 0xFFFF_FFFF);
-            assert_eq!(letter, heard[client], "of each client in its order");
-            heard[client] += 1;
+            assert_eq!(letter, received[client], "of each client in its order");
+            received[client] += 1;
         }
     }
-    assert_eq!(heard, [50; 4]);
+    assert_eq!(received, [50; 4]);
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn register(side: &Side, pages: &Pages) -> Segment {
 }
 
 /// Checks that operations on other segments succeed, in both directions.
-fn demand_others_go_on(pair: &Pair) {
+fn demand_others_continue(pair: &Pair) {
     for (from, to) in [(&pair.client, &pair.server), (&pair.server, &pair.client)] {
         let (local, remote) = (from.filled(300_000, 7), to.open_segment(300_000));
         let back = from.open_segment(300_000);
@@ -66,7 +66,7 @@ fn operations_on_missing_memory_of_a_peer_end_with_remote_access() {
                     (3, Status::RemoteAccess),
                     "read {length}"
                 );
-                demand_others_go_on(&pair);
+                demand_others_continue(&pair);
             }
             // Part of the range is still mapped.
             client.jetty.write(&client.peer, local.slice(0..9000), remote.key(), 4).unwrap();
@@ -78,7 +78,7 @@ fn operations_on_missing_memory_of_a_peer_end_with_remote_access() {
             assert_eq!(client.wait().status, Status::RemoteAccess);
             client.jetty.write(&client.peer, local.slice(0..4096), remote.key(), 7).unwrap();
             let _ = client.succeed();
-            demand_others_go_on(&pair);
+            demand_others_continue(&pair);
             assert!(server.context.counters().nic.memory_gone > 0);
         }
     });
@@ -111,7 +111,7 @@ fn operations_with_missing_memory_of_their_own_end_with_local_memory() {
                     (3, Status::LocalMemory),
                     "read {length}"
                 );
-                demand_others_go_on(&pair);
+                demand_others_continue(&pair);
             }
             let mut bytes = [0; 100];
             assert!(matches!(local.read_at(0, &mut bytes), Err(Error::MemoryGone)));
@@ -145,7 +145,7 @@ fn a_receive_without_memory_fails_at_both_ends() {
                 let ended = server.wait();
                 assert_eq!((ended.id.value(), ended.status), (received, how), "{length}");
             }
-            demand_others_go_on(&pair);
+            demand_others_continue(&pair);
         }
     });
 }

@@ -78,9 +78,9 @@ fn write_with_immediate_data_completes_a_receive_of_the_peer() {
     let notify = NotifyTarget::new(pair.server.jetty.number(), 0xfeed);
     let client = &pair.client;
     client.jetty.write_immediate(&client.peer, &local, remote.key(), notify, 1).unwrap();
-    let told = pair.server.succeed();
-    assert_eq!((told.id.value(), told.kind), (77, CompletionKind::ReceiveWrite));
-    assert_eq!((told.immediate, told.bytes), (Some(0xfeed), 100_000));
+    let received = pair.server.succeed();
+    assert_eq!((received.id.value(), received.kind), (77, CompletionKind::ReceiveWrite));
+    assert_eq!((received.immediate, received.bytes), (Some(0xfeed), 100_000));
     // The bytes were there before the completion.
     assert_eq!(content(&remote), content(&local));
     assert_eq!(content(&unused), [0; 16]);
@@ -126,7 +126,7 @@ fn a_passive_target_is_served() {
         1 => now.background_polls > polls.background_polls,
         _ => now.polls > polls.polls,
     };
-    assert!(served, "somebody served them");
+    assert!(served, "a thread served them");
 }
 
 #[test]

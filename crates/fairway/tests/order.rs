@@ -186,7 +186,7 @@ fn a_fence_keeps_writes_behind_reads() {
 }
 
 #[test]
-fn completions_come_in_order_if_asked() {
+fn completions_come_in_order_if_requested() {
     let pair = bad_pair(9);
     let client = &pair.client;
     let local = client.filled(300_000, 1);
@@ -201,7 +201,7 @@ fn completions_come_in_order_if_asked() {
 }
 
 #[test]
-fn receives_complete_in_order_if_asked() {
+fn receives_complete_in_order_if_requested() {
     let pair = bad_pair(10);
     let (client, server) = (&pair.client, &pair.server);
     let local = client.filled(20_000, 1);
@@ -215,8 +215,8 @@ fn receives_complete_in_order_if_asked() {
         let length = if id % 5 == 0 { 20_000 } else { 10 };
         in_order.send_immediate(&client.peer, notify, local.slice(0..length), id).unwrap();
     }
-    let told: Vec<u64> = (0..100).map(|_| server.succeed().immediate.unwrap()).collect();
-    assert_eq!(told, (0..100).collect::<Vec<_>>());
+    let received: Vec<u64> = (0..100).map(|_| server.succeed().immediate.unwrap()).collect();
+    assert_eq!(received, (0..100).collect::<Vec<_>>());
 }
 
 #[test]

@@ -3,13 +3,13 @@
 //! Tests with a router require the superuser and the `ip` tool: their hosts are network namespaces.
 
 mod common;
+#[path = "common/hosts.rs"]
+mod hosts;
 #[path = "common/superuser.rs"]
 mod superuser;
 
-use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -18,18 +18,10 @@ use fairway::{
     Context, Event, MailboxAddress, MailboxOptions, Order, Post, Rights, ServiceMode, Status,
     Threshold,
 };
-
-/// Runs `ip`. Returns false if it is missing or fails.
-fn run(words: &str) -> bool {
-    let mut command = Command::new("ip");
-    command.args(words.split(' ')).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
-}
+use hosts::{Hosts, run};
 
 /// Two hosts, 10.78.0.2 and 10.78.1.2, and a router between them; links of 1,500 bytes.
-struct Network {
-    names: [String; 3],
-}
+type Network = Hosts<3>;
 
 const CLIENT: usize = 0;
 const ROUTER: usize = 1;
@@ -45,11 +37,9 @@ fn address(host: usize) -> Ipv4Addr {
 impl Network {
     /// Creates the network. Returns `None` if that is not possible here.
     fn new(label: &str) -> Option<Network> {
-        let pid = std::process::id();
-        let names = ["a", "r", "b"].map(|host| format!("fairway-{label}-{host}-{pid}"));
-        let network = Network { names };
+        let network = Hosts::named(label, ["a", "r", "b"]);
         let [a, r, b] = &network.names;
-        let is_made = network.names.iter().all(|name| run(&format!("netns add {name}")))
+        let is_made = network.create()
             && [(a, 0), (b, 1)].into_iter().all(|(host, net)| {
                 let far = format!("netns {r} name to{net}");
                 run(&format!("-n {host} link add wire type veth peer {far}"))
@@ -78,20 +68,6 @@ impl Network {
         assert!(run(&format!("-n {router} rule add ipproto icmp priority 1 blackhole")));
     }
 
-    /// Runs `work` at a host; threads that it starts stay there.
-    fn inside<R: Send>(&self, host: usize, work: impl FnOnce() -> R + Send) -> R {
-        let file = File::open(format!("/run/netns/{}", self.names[host])).unwrap();
-        std::thread::scope(|scope| {
-            let inside = scope.spawn(move || {
-                // SAFETY: the descriptor is open for the call, and no memory is passed.
-                let moved = unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) };
-                assert_eq!(moved, 0, "{}", std::io::Error::last_os_error());
-                work()
-            });
-            inside.join().unwrap()
-        })
-    }
-
     /// Makes a connection between the two hosts, and returns it with the time that it took.
     fn connect(&self) -> (Pair, Duration) {
         let at = |host| {
@@ -109,14 +85,6 @@ impl Network {
         let event = self.inside(SERVER, || server.wait_event(TIMEOUT).unwrap());
         let Event::Connected(back) = event else { panic!("something happened before: {event:?}") };
         (Pair { client: side(client, peer), server: side(server, back) }, took)
-    }
-}
-
-impl Drop for Network {
-    fn drop(&mut self) {
-        for name in &self.names {
-            run(&format!("netns del {name}"));
-        }
     }
 }
 
@@ -199,7 +167,7 @@ fn demand_that_a_shorter_path_ends_the_connection(label: &str, short: usize) {
     network.silence();
     network.shorten(short, 1400);
     let (local, remote) = (client.filled(1 << 20, 1), server.open_segment(1 << 20));
-    // The side whose long packets vanish must close the connection.
+    // The side whose long packets are lost must close the connection.
     let (closing, other) = if short == SERVER {
         client.jetty.write(&client.peer, &local, remote.key(), 1).unwrap();
         (&client, &server)

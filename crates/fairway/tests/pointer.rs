@@ -192,9 +192,9 @@ fn after_a_timeout_it_goes_on() {
     segment.write_at(0, &11_u64.to_ne_bytes()).unwrap();
     segment.write_at(8, &22_u64.to_ne_bytes()).unwrap();
     // The other side does nothing.
-    let hasty = memory.clone().with_timeout(Duration::from_millis(2)).at::<u64>(0).unwrap();
+    let impatient = memory.clone().with_timeout(Duration::from_millis(2)).at::<u64>(0).unwrap();
     for _ in 0..3 {
-        assert!(matches!(hasty.load(), Err(Error::Timeout { .. })));
+        assert!(matches!(impatient.load(), Err(Error::Timeout { .. })));
     }
     driving(&server, || {
         for _ in 0..20 {

@@ -67,7 +67,10 @@ fn nothing_of_a_stranger_lies_in_memory_while_a_message_arrives() {
     }
     assert_eq!(done[0].status, Status::Success);
     assert!(looks > 2, "the message came between {looks} looks");
-    assert!(pair.server.context.counters().nic.undecodable > 2, "the stranger was not heard");
+    assert!(
+        pair.server.context.counters().nic.undecodable > 2,
+        "the packets of the stranger did not arrive"
+    );
     assert_eq!(content(&remote), content(&local));
 }
 
@@ -146,7 +149,7 @@ impl ByHand {
         self.socket.send(&datagram).unwrap();
     }
 
-    fn hear(&self) -> Setup {
+    fn receive(&self) -> Setup {
         let mut datagram = [0; 2048];
         loop {
             let length = self.socket.recv(&mut datagram).unwrap();
@@ -182,13 +185,13 @@ impl ByHand {
 }
 
 #[test]
-fn server_keeps_nothing_for_clients_that_only_ask() {
+fn server_keeps_nothing_for_clients_that_only_send_hellos() {
     let server = builder().build().unwrap();
     let client = ByHand::new(server.local_addrs()[0]);
     let hello = client.hello();
     for nonce in 0..500 {
         client.say(Cna::default(), SetupMessage::Hello(wire::Hello { nonce, ..hello }));
-        assert!(matches!(client.hear().message, SetupMessage::Welcome(_)));
+        assert!(matches!(client.receive().message, SetupMessage::Welcome(_)));
     }
     assert!(server.peers().is_empty());
     assert_eq!(server.counters().nic.connections, 0);
@@ -199,22 +202,22 @@ fn server_keeps_nothing_for_clients_that_only_ask() {
 #[test]
 fn answers_to_strangers_come_from_another_address_than_channels_have() {
     let Pair { client, server } = Pair::new();
-    for (asked, peer) in [(&client, &server.peer), (&server, &client.peer)] {
+    for (target, peer) in [(&client, &server.peer), (&server, &client.peer)] {
         let of_channels = Cna::new(peer.incarnation());
-        for port in asked.context.local_addrs() {
+        for port in target.context.local_addrs() {
             let stranger = ByHand::new(port);
             let (source, confirm) = stranger.confirmation(stranger.hello());
             assert_ne!(source, of_channels, "WELCOME from {port}");
             let forged = wire::Confirm { cookie: [0; 16], ..confirm };
             for destination in [source, of_channels, Cna::new(0x777777)] {
                 stranger.say(destination, SetupMessage::Confirm(forged));
-                let refused = stranger.hear();
+                let refused = stranger.receive();
                 assert!(matches!(refused.message, SetupMessage::Reject(_)), "{refused:?}");
                 assert_ne!(refused.source, of_channels, "REJECT from {port}");
             }
         }
-        assert_eq!(asked.context.peers().len(), 1);
-        assert_eq!(asked.context.usage().channels as usize, engines());
+        assert_eq!(target.context.peers().len(), 1);
+        assert_eq!(target.context.usage().channels as usize, engines());
     }
 }
 
@@ -226,7 +229,7 @@ fn a_confirmation_counts_once() {
     let mut answers = Vec::new();
     for _ in 0..5 {
         client.say(source, SetupMessage::Confirm(confirm));
-        answers.push(client.hear());
+        answers.push(client.receive());
     }
     assert!(matches!(answers[0].message, SetupMessage::Accept(_)));
     assert!(answers.iter().all(|answer| *answer == answers[0]));
@@ -234,7 +237,7 @@ fn a_confirmation_counts_once() {
     // The same message from another address is refused: the cookie does not belong to it.
     let thief = ByHand::new(server.local_addrs()[0]);
     thief.say(source, SetupMessage::Confirm(confirm));
-    let SetupMessage::Reject(reject) = thief.hear().message else { panic!("no REJECT") };
+    let SetupMessage::Reject(reject) = thief.receive().message else { panic!("no REJECT") };
     assert_eq!(reject.reason, wire::RejectReason::StaleCookie);
     assert_eq!(server.peers().len(), 1);
 }
@@ -244,7 +247,7 @@ impl ByHand {
     /// sent.
     fn confirmation(&self, hello: wire::Hello) -> (Cna, wire::Confirm) {
         self.say(Cna::default(), SetupMessage::Hello(hello));
-        let Setup { source, message: SetupMessage::Welcome(welcome), .. } = self.hear() else {
+        let Setup { source, message: SetupMessage::Welcome(welcome), .. } = self.receive() else {
             panic!("no WELCOME");
         };
         let confirm = wire::Confirm {
@@ -259,10 +262,10 @@ impl ByHand {
     }
 
     /// Requests a channel, by the whole exchange.
-    fn ask(&self, hello: wire::Hello) -> SetupMessage {
+    fn request(&self, hello: wire::Hello) -> SetupMessage {
         let (source, confirm) = self.confirmation(hello);
         self.say(source, SetupMessage::Confirm(confirm));
-        self.hear().message
+        self.receive().message
     }
 
     /// Requests the second channel of the group whose first one has the number `leader`.
@@ -286,23 +289,23 @@ fn channels_join_only_the_group_of_their_client() {
         SetupMessage::Reject(reject) => reject.reason == wire::RejectReason::Parameters,
         _ => false,
     };
-    assert!(refused(client.ask(client.joining(1, 1, 1))), "there is no such group yet");
+    assert!(refused(client.request(client.joining(1, 1, 1))), "there is no such group yet");
     let first = wire::Hello { joins: None, ..client.joining(2, 0, 1) };
     let first = wire::Hello { client: client.hello().client, ..first };
-    assert!(accepted(client.ask(first)));
+    assert!(accepted(client.request(first)));
     let thief = ByHand::new(address);
-    assert!(refused(thief.ask(thief.joining(3, 1, 1))), "it has the name, but not the address");
+    assert!(refused(thief.request(thief.joining(3, 1, 1))), "it has the name, but not the address");
     let other = ByHand { source: Cna::new(0x654321), ..ByHand::new(address) };
-    assert!(refused(other.ask(other.joining(4, 1, 1))));
+    assert!(refused(other.request(other.joining(4, 1, 1))));
     let joining = client.joining(5, 1, 1);
     let fewer = wire::Parameters { paths: 2, ..joining.requested };
-    assert!(refused(client.ask(wire::Hello { requested: fewer, ..joining })));
-    assert!(refused(client.ask(client.joining(6, 2, 1))), "it has no channel 2");
-    assert!(refused(client.ask(client.joining(7, 1, 3))), "three were agreed on");
+    assert!(refused(client.request(wire::Hello { requested: fewer, ..joining })));
+    assert!(refused(client.request(client.joining(6, 2, 1))), "it has no channel 2");
+    assert!(refused(client.request(client.joining(7, 1, 3))), "three were agreed on");
     assert_eq!(server.usage().channels, 1);
-    assert!(accepted(client.ask(client.joining(8, 1, 1))));
-    assert!(refused(client.ask(client.joining(9, 1, 1))), "it has joined");
-    assert!(accepted(client.ask(client.joining(10, 1, 2))));
+    assert!(accepted(client.request(client.joining(8, 1, 1))));
+    assert!(refused(client.request(client.joining(9, 1, 1))), "it has joined");
+    assert!(accepted(client.request(client.joining(10, 1, 2))));
     assert_eq!((server.usage().channels, server.peers().len()), (3, 1));
     assert_eq!(server.counters().nic.connections, 1);
 }
@@ -343,7 +346,7 @@ fn server(evict_idle: Option<std::time::Duration>) -> (Context, std::net::Socket
 fn gets_channel(from: &ByHand, nonce: u64) -> bool {
     let hello = from.hello();
     let client = wire::Endpoint { tpn: Tpn::new(nonce as u32), ..hello.client };
-    match from.ask(wire::Hello { nonce, client, ..hello }) {
+    match from.request(wire::Hello { nonce, client, ..hello }) {
         SetupMessage::Accept(_) => true,
         SetupMessage::Reject(reject) => {
             assert_eq!(reject.reason, wire::RejectReason::NoResources);
@@ -367,9 +370,9 @@ fn demand_that_sources_and_networks_leave_channels_to_others() {
 fn demand_that_idle_channels_and_answers_are_left_to_others() {
     let idle = std::time::Duration::from_millis(500);
     let (server, address) = server(Some(idle));
-    let ask = gets_channel;
+    let requests = gets_channel;
     let greedy = ByHand::at(GREEDY.into(), address);
-    let taken = (1..=48).filter(|nonce| ask(&greedy, *nonce)).count();
+    let taken = (1..=48).filter(|nonce| requests(&greedy, *nonce)).count();
     assert_eq!(taken, 48, "three quarters of 64");
     let honest = ByHand::at(HONEST.into(), address);
 
@@ -380,7 +383,7 @@ fn demand_that_idle_channels_and_answers_are_left_to_others() {
     let started = std::time::Instant::now();
     while nonce <= 24 {
         assert!(started.elapsed() < TIMEOUT, "{nonce}: {:?}", server.counters().nic);
-        match ask(&honest, nonce) {
+        match requests(&honest, nonce) {
             true => nonce += 1,
             // Closing a channel takes a moment, and requests are limited.
             false => std::thread::sleep(std::time::Duration::from_millis(10)),

@@ -10,13 +10,13 @@
 mod common;
 #[path = "common/forger.rs"]
 mod forger;
+#[path = "common/hosts.rs"]
+mod hosts;
 #[path = "common/superuser.rs"]
 mod superuser;
 
-use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::{Pair, Side, TIMEOUT, content, dead_after, side};
@@ -28,6 +28,7 @@ use fairway_wire::{
     encode_setup,
 };
 use forger::Forger;
+use hosts::{Hosts, run};
 
 const CLIENT: usize = 0;
 const SERVER: usize = 1;
@@ -36,16 +37,7 @@ const ATTACKER: usize = 2;
 const PORT: u16 = 4700;
 
 /// Three hosts and the bridge between them.
-struct Network {
-    names: [String; 4],
-}
-
-/// Runs `ip`. Returns false if it is missing or fails.
-fn run(words: &str) -> bool {
-    let mut command = Command::new("ip");
-    command.args(words.split(' ')).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
-}
+type Network = Hosts<4>;
 
 fn address(host: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 9, 0, host as u8 + 1)
@@ -54,11 +46,9 @@ fn address(host: usize) -> Ipv4Addr {
 impl Network {
     /// Creates the network. Returns `None`, and prints a line, if that is not possible here.
     fn new(label: &str) -> Option<Network> {
-        let pid = std::process::id();
-        let names = ["c", "s", "x", "b"].map(|host| format!("fairway-{label}-{host}-{pid}"));
-        let network = Network { names };
+        let network = Hosts::named(label, ["c", "s", "x", "b"]);
         let bridge = &network.names[3];
-        let is_made = network.names.iter().all(|name| run(&format!("netns add {name}")))
+        let is_made = network.create()
             && run(&format!("-n {bridge} link add middle type bridge"))
             && run(&format!("-n {bridge} link set middle up"))
             && (CLIENT..=ATTACKER).all(|host| {
@@ -77,20 +67,6 @@ impl Network {
             superuser::skip("hosts in network namespaces");
         }
         is_made.then_some(network)
-    }
-
-    /// Runs `work` at a host; threads that it starts stay there.
-    fn inside<R: Send>(&self, host: usize, work: impl FnOnce() -> R + Send) -> R {
-        let file = File::open(format!("/run/netns/{}", self.names[host])).unwrap();
-        std::thread::scope(|scope| {
-            let inside = scope.spawn(move || {
-                // SAFETY: the descriptor is open for the call, and no memory is passed.
-                let moved = unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) };
-                assert_eq!(moved, 0, "{}", std::io::Error::last_os_error());
-                work()
-            });
-            inside.join().unwrap()
-        })
     }
 
     /// Connects two of the hosts, and returns the connection with the route of the client's packets
@@ -113,14 +89,6 @@ impl Network {
         let event = self.inside(SERVER, || server.wait_event(TIMEOUT).unwrap());
         let Event::Connected(back) = event else { panic!("something happened before: {event:?}") };
         (Pair { client: side(client, peer), server: side(server, back) }, route)
-    }
-}
-
-impl Drop for Network {
-    fn drop(&mut self) {
-        for name in &self.names {
-            run(&format!("netns del {name}"));
-        }
     }
 }
 
@@ -510,12 +478,15 @@ fn garbage_from_any_address_lies_in_no_memory() {
     });
     assert_eq!(done[0].status, Status::Success);
     assert!(looks > 2, "the message came between {looks} looks");
-    assert!(pair.server.context.counters().nic.undecodable > 2, "the stranger was not heard");
+    assert!(
+        pair.server.context.counters().nic.undecodable > 2,
+        "the packets of the stranger did not arrive"
+    );
     assert_eq!(content(&remote), content(&local));
 }
 
 /// A request that any node answers.
-fn question(nonce: u64) -> [u8; SETUP_LEN] {
+fn hello(nonce: u64) -> [u8; SETUP_LEN] {
     let hello = Hello {
         versions: Versions::new(PROTOCOL_VERSION, PROTOCOL_VERSION).unwrap(),
         nonce,
@@ -545,7 +516,7 @@ fn question(nonce: u64) -> [u8; SETUP_LEN] {
 
 /// Each request of a flood has another source, so that no limit per source helps.
 #[test]
-fn flood_of_questions_from_forged_addresses_leaves_room_for_others() {
+fn flood_of_hellos_from_forged_addresses_leaves_room_for_others() {
     let Some(network) = Network::new("hello") else { return };
     let (pair, route) = network.connect(at(CLIENT));
     let target = Victims::of(&pair, route);
@@ -558,14 +529,14 @@ fn flood_of_questions_from_forged_addresses_leaves_room_for_others() {
                 while !stop.load(Ordering::Relaxed) {
                     host = host.wrapping_add(0x9e37_79b9);
                     let from = SocketAddrV4::new(Ipv4Addr::from(0x0b00_0000 | host >> 8), PORT);
-                    forger.send(from, target.server, &question(u64::from(host)));
+                    forger.send(from, target.server, &hello(u64::from(host)));
                 }
             });
         });
         let _end = End(&stop);
-        let questions = || pair.server.context.counters().nic.setup_messages;
+        let hellos = || pair.server.context.counters().nic.setup_messages;
         let begun = std::time::Instant::now();
-        while questions() < 20_000 {
+        while hellos() < 20_000 {
             pair.server.context.poll();
             assert!(begun.elapsed() < TIMEOUT, "{:?}", pair.server.context.counters());
         }
@@ -587,7 +558,7 @@ fn flood_of_questions_from_forged_addresses_leaves_room_for_others() {
     });
     let counters = pair.server.context.counters();
     println!(
-        "{} questions came, {} got no answer",
+        "{} HELLOs came, {} got no answer",
         counters.nic.setup_messages, counters.nic.setup_limited
     );
     assert_eq!(counters.nic.connections, 2, "a channel was opened for a forged address");

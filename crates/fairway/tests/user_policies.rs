@@ -125,7 +125,7 @@ fn the_files_of_policies_that_come_later_are_watched_too() {
         report(&policies, PolicyRole::Congestion).faults > 0
     };
     while !is_trap() {
-        assert!(std::time::Instant::now() < end, "nobody has looked at the file");
+        assert!(std::time::Instant::now() < end, "the file was not read again");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }

@@ -40,6 +40,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use ::fairway::DatapathKind;
 use fairway_roce::{
     Change, ChangeError, Completion, Counters, Event, MemoryRegion, MemoryRequest, PostError,
     QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, WorkRequest,
@@ -423,6 +424,8 @@ pub struct ProviderOptions {
     pub policy: Option<String>,
     /// Fairway: number of paths of a channel; `None` for the default.
     pub paths: Option<u32>,
+    /// Fairway: the way that packets take; `None` for the default.
+    pub datapath: Option<DatapathKind>,
 }
 
 impl ProviderOptions {
@@ -437,6 +440,7 @@ impl ProviderOptions {
             dcqcn: false,
             policy: None,
             paths: None,
+            datapath: None,
         }
     }
 }

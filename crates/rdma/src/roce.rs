@@ -10,6 +10,7 @@
 //! The requests in one peer's packets are executed while the lock is held, including copies. When a
 //! call that takes memory away has returned, nothing accesses that memory any more.
 
+mod arming;
 mod core;
 mod endpoint;
 mod network;
@@ -33,7 +34,7 @@ use fairway_roce::{
     ReceiveRequest, RoceDevice, Transport, WorkRequest,
 };
 use fairway_runtime::{
-    self as runtime, BACKGROUND, Eagerness, Io, Memory, OTHERS, Shared, Sockets, clock,
+    self as runtime, BACKGROUND, Eagerness, Io, Memory, OTHERS, Shared, SmallPosts, Sockets, clock,
     run_background,
 };
 use fairway_ub::wire::Qpn;
@@ -170,7 +171,7 @@ impl<P: Process> Driver<P> {
         let mut locked = self.shared.lock();
         let runtime::Locked { core, io, .. } = &mut *locked;
         let result = work(core, io.as_mut().expect("there is one engine"));
-        self.shared.unlock(locked);
+        self.shared.run_pending_and_unlock(locked);
         result
     }
 
@@ -380,9 +381,11 @@ impl Provider for Roce {
             locked.poll_as(eagerness, true);
             count = locked.core.take(queue, out);
         }
-        shared.unlock(locked);
+        if count == 0 {
+            locked.core.arming.polled_in_vain();
+        }
         shared.poll_detector.polled(count > 0);
-        shared.make_way();
+        shared.end_poll(locked);
         count
     }
 
@@ -391,7 +394,7 @@ impl Provider for Roce {
     }
 
     fn arm(&self, queue: CompletionQueueId, solicited_only: bool) -> Result<(), ProviderError> {
-        self.driver.with(|core| core.host.arm(queue, solicited_only)).map_err(refused)?;
+        self.driver.with(|core| core.arm(queue, solicited_only)).map_err(refused)?;
         self.driver.shared.demand_background();
         Ok(())
     }
@@ -464,12 +467,16 @@ impl Provider for Roce {
     }
 
     fn post_send(&self, number: Qpn, requests: &[WorkRequest]) -> (usize, Option<PostError>) {
+        // The thread that posts will poll, too.
+        self.driver.shared.progress_lock.touch();
         self.driver.shared.poll_detector.posted();
         let posted = self.driver.with_io(|core, io| {
             let now = clock::now();
             core.delayed_ack.posted(now);
             let posted = all(requests, |request| core.host.post_send(now, number, request));
-            runtime::transmit(core, io, now);
+            let small = SmallPosts { began: now, count: posted.0 as u32 };
+            let small = core.are_small(number, requests).then_some(small);
+            runtime::transmit_posted(core, io, small);
             posted
         });
         self.driver.shared.poll_detector.posted();
@@ -492,7 +499,7 @@ impl Provider for Roce {
     fn acknowledge(&self) {
         if let Some(mut locked) = self.driver.shared.lock_within(LEAVING) {
             locked.poll_as(Eagerness::TakeAll, false);
-            self.driver.shared.unlock(locked);
+            self.driver.shared.run_pending_and_unlock(locked);
         }
     }
 

@@ -4,6 +4,7 @@
 use fairway_port::{Address, Arrival, RawSlice, Sent, Train};
 use fairway_wire::{Duration, Instant};
 
+use crate::burst::Burst;
 use crate::clock;
 use crate::delayed_ack::ANSWER_WITHIN;
 use crate::sockets::{Sockets, ns};
@@ -70,6 +71,12 @@ pub struct Io<C: Companion> {
     pub outbox: Outbox<C>,
     /// The protocol's state beside the sockets.
     pub own: C,
+    /// The burst of posts that is under way.
+    pub burst: Burst,
+    /// Time of the last poll that was not skipped.
+    polled_at: Instant,
+    /// True if packets were received or sent since [`Io::take_polled`].
+    successful: bool,
 }
 
 /// The run of packets that is being built, and the packets that wait for the next one.
@@ -176,7 +183,15 @@ impl<C: Companion> Io<C> {
             packets: 0,
             unfinished: false,
         };
-        Io { engine, sockets, outbox, own }
+        Io {
+            engine,
+            sockets,
+            outbox,
+            own,
+            burst: Burst::default(),
+            polled_at: Instant::ZERO,
+            successful: false,
+        }
     }
 
     /// Time at which the sockets require the next poll even if nothing arrives; `None`: never.
@@ -187,6 +202,18 @@ impl<C: Companion> Io<C> {
         let Outbox { retry_at, ack_deadline, .. } = self.outbox;
         let all = [retry_at, self.sockets.next_release(), ack_deadline];
         all.into_iter().flatten().reduce(Instant::min)
+    }
+
+    /// Records a poll in which so many packets were received and sent.
+    pub(crate) fn note_poll(&mut self, now: Instant, packets: usize) {
+        self.polled_at = now;
+        self.successful |= packets > 0;
+    }
+
+    /// Returns the time of the last poll, and whether packets were received or sent since the last
+    /// call.
+    pub(crate) fn take_polled(&mut self) -> (Instant, bool) {
+        (self.polled_at, std::mem::take(&mut self.successful))
     }
 
     /// Begins to send in a poll. Returns false if a socket is full.

@@ -20,7 +20,12 @@
 //! | `memory` | registered memory: its sources, and copies that survive its disappearance |
 //! | `delayed_ack` | detects applications that answer at once, so that acknowledgements may wait |
 //! | `poll_detector` | detects whether users of verbs poll, or the background thread must drive |
+//! | `crowding` | detects more busy threads than cores, so that polling threads sleep |
+//! | `burst` | lets small operations that are posted one by one leave together |
 //! | `addresses` | addresses of this host and of others |
+//! | `shm` | packets between processes of one host through shared memory, without system calls |
+//! | `xdp` | packets as frames past the kernel's network stack |
+//! | `passing` | Unix sockets with abstract names, and files that are passed through them |
 //! | `signals` | the signals that threads of the library block |
 //! | `error` | errors of the operating system |
 //! | `shared` | the lock, the threads that poll, the background thread |
@@ -37,22 +42,28 @@
 #![warn(unsafe_op_in_unsafe_fn)]
 
 pub mod addresses;
+mod burst;
 pub mod clock;
+mod crowding;
 mod delayed_ack;
 mod error;
 mod execution;
 mod io;
 mod memories;
 mod memory;
+pub mod passing;
 mod poll;
 mod poll_detector;
 mod protocol;
 mod receiving;
 mod sending;
 mod shared;
+mod shm;
 mod signals;
 mod sockets;
+mod xdp;
 
+pub use burst::{Burst, SMALL, SmallPosts};
 pub use delayed_ack::DelayedAck;
 pub use error::SystemError;
 pub use execution::{execute_due, report};
@@ -63,7 +74,9 @@ pub use poll::{fire_timers, is_due, poll};
 pub use poll_detector::PollDetector;
 pub use protocol::{Eagerness, Parsed, Placing, Protocol, TransmitOf};
 pub use receiving::{handle, handle_arrival};
-pub use sending::{fill, transmit};
-pub use shared::{Asleep, BACKGROUND, Locked, Shared, earlier, run_background, span_until};
+pub use sending::{fill, transmit, transmit_posted};
+pub use shared::{Asleep, BACKGROUND, LEADER, Locked, Shared, earlier, run_background, span_until};
+pub use shm::SharedMemory;
 pub use signals::without_signals;
 pub use sockets::{OTHERS, Sockets, ns};
+pub use xdp::Frames;

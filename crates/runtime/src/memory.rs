@@ -7,7 +7,7 @@ mod shared_bytes;
 use std::fmt;
 use std::fs::File;
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr::NonNull;
 
 pub use guard::install as survive_missing_memory;
@@ -102,16 +102,17 @@ impl Memory {
     }
 
     /// Returns the file behind the memory, if it can be shared.
-    pub fn file(&self) -> Option<i32> {
+    pub fn file(&self) -> Option<BorrowedFd<'_>> {
         match self.backing {
-            Backing::Shared { file } => Some(file),
+            // SAFETY: the descriptor is closed when this value is dropped, and not before.
+            Backing::Shared { file } => Some(unsafe { BorrowedFd::borrow_raw(file) }),
             _ => None,
         }
     }
 
     /// Returns the path by which a file of this process can be opened again.
-    pub fn path_of(file: i32) -> String {
-        format!("/proc/self/fd/{file}")
+    pub fn path_of(file: BorrowedFd<'_>) -> String {
+        format!("/proc/self/fd/{}", file.as_raw_fd())
     }
 
     /// Wraps the bytes of a vector, without copying. [`Memory::into_vec`] returns the vector.

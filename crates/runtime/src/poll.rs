@@ -19,9 +19,13 @@ pub fn poll<P: Protocol>(
     if !protocol.poll_begins() {
         return false;
     }
+    io.sockets.choose();
+    let is_idle = io.outbox.is_idle() && !io.outbox.unfinished && !io.burst.waits();
+    if io.sockets.may_skip() && is_idle {
+        return false;
+    }
     let mut now = clock::now();
     io.sockets.release_due(now);
-    io.sockets.choose();
     if io.sockets.take_others() {
         protocol.receive_others(io);
     }
@@ -39,9 +43,11 @@ pub fn poll<P: Protocol>(
     let ack_deadline = io.outbox.ack_deadline();
     io.outbox.may_hold_ack =
         may_wait && protocol.delayed_ack().may_delay_ack(now, received, ack_deadline);
+    io.burst.polled(now);
     sending::transmit(protocol, io, now);
     io.outbox.may_hold_ack = false;
     protocol.poll_ends();
+    io.note_poll(now, received + io.outbox.packets);
     let asks_again = eagerness != Eagerness::OnceEach && io.sockets.any_waits();
     io.outbox.unfinished || asks_again
 }

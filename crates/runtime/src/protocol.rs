@@ -201,10 +201,11 @@ pub trait Protocol: Sized + Send {
 
     // ---- the lock ----
 
-    /// Called before each release of the lock. Returns the work for [`Protocol::after_unlock`].
+    /// Called at the end of each use of the protocol, before the lock is released: processes
+    /// completions and sends what was posted. Returns the notifications for [`Protocol::notify`].
     /// `io` is `None` if there are several engines, which own theirs.
-    fn before_unlock(&mut self, io: Option<&mut Io<Self::Own>>) -> Self::After;
-    /// Called after each release of the lock, without it. Returns true if work remains: the lock is
-    /// then taken and released once more.
-    fn after_unlock(outside: &Self::Outside, after: Self::After) -> bool;
+    fn run_pending(&mut self, io: Option<&mut Io<Self::Own>>) -> Self::After;
+    /// Called after each release of the lock, without it: wakes waiting threads and calls
+    /// listeners. Returns true if pending work remains: the lock is then taken once more.
+    fn notify(outside: &Self::Outside, after: Self::After) -> bool;
 }

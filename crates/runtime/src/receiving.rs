@@ -27,7 +27,7 @@ pub(super) fn receive<P: Protocol>(
     budget: usize,
     eagerness: Eagerness,
 ) -> usize {
-    let (mut packets, mut asked) = (0, 0_u64);
+    let (mut packets, mut received_once) = (0, 0_u64);
     while packets < budget
         && let Some(socket) = io.sockets.next()
     {
@@ -41,14 +41,14 @@ pub(super) fn receive<P: Protocol>(
             }
             Eagerness::OnceEach => {
                 io.sockets.unmark(socket);
-                asked |= u64::from(took.packets > 0) << socket;
+                received_once |= u64::from(took.packets > 0) << socket;
             }
             Eagerness::AnswerFirst | Eagerness::TakeAll => {}
         }
     }
-    while asked != 0 {
-        io.sockets.mark(asked.trailing_zeros() as usize);
-        asked &= asked - 1;
+    while received_once != 0 {
+        io.sockets.mark(received_once.trailing_zeros() as usize);
+        received_once &= received_once - 1;
     }
     packets
 }

@@ -2,6 +2,7 @@
 
 use fairway_wire::Instant;
 
+use crate::burst::SmallPosts;
 use crate::clock;
 use crate::io::{Companion, Io};
 use crate::protocol::Protocol;
@@ -20,6 +21,22 @@ pub fn transmit<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant
         }
     }
     protocol.note_sending_done(io);
+}
+
+/// Sends what a call has posted, and everything before it. `small`: all that was posted are these
+/// small operations, which may wait for others ([`Burst`](crate::Burst)). Returns false if they do.
+pub fn transmit_posted<P: Protocol>(
+    protocol: &mut P,
+    io: &mut Io<P::Own>,
+    small: Option<SmallPosts>,
+) -> bool {
+    if small.is_some_and(|small| io.burst.may_wait(small, clock::now())) {
+        return false;
+    }
+    transmit(protocol, io, clock::now());
+    let is_certain = small.is_some() && io.outbox.packets > 0;
+    io.burst.left(is_certain.then(clock::now));
+    true
 }
 
 /// Builds the next run. Returns false if there is nothing to send.

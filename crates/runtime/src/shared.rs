@@ -13,6 +13,7 @@ use fairway_ring::{Doorbell, ProgressLock, Role};
 use fairway_wire::Instant;
 
 use crate::clock;
+use crate::crowding;
 use crate::io::Io;
 use crate::poll::poll;
 use crate::poll_detector::{self, PollDetector};
@@ -27,6 +28,10 @@ const SLEEPERS_MAX: usize = u32::BITS as usize;
 
 /// Index of the background thread among the sleepers.
 pub const BACKGROUND: usize = 0;
+
+/// Index, among the sleepers, of the application thread that leads and sleeps, if the protocol lets
+/// application threads do that.
+pub const LEADER: usize = 1;
 
 /// The protocol behind its lock, and the threads that drive it.
 pub struct Shared<P: Protocol> {
@@ -100,13 +105,15 @@ fn drive_in_background<P: Protocol>(shared: &Shared<P>, ready: &mut Vec<usize>) 
         shared.progress_lock.demand();
     }
     if unfinished {
-        shared.unlock(locked);
+        shared.run_pending_and_unlock(locked);
         shared.make_way();
         return;
     }
     let until = locked.deadline();
-    locked.asleep[BACKGROUND] = Some(Asleep(until));
-    shared.unlock(locked);
+    if !locked.fall_asleep(BACKGROUND, until) {
+        return shared.run_pending_and_unlock(locked);
+    }
+    shared.run_pending_and_unlock(locked);
     // A wait that fails is treated as an interrupted one: the next poll checks every socket.
     let woken = shared.sleepers[BACKGROUND].wait(span_until(until), ready);
     if woken.as_ref().is_ok_and(|woken| woken.sockets > 0) {
@@ -147,7 +154,7 @@ impl<P: Protocol> Shared<P> {
     pub fn with<R>(&self, work: impl FnOnce(&mut P) -> R) -> R {
         let mut locked = self.lock();
         let result = work(&mut locked.core);
-        self.unlock(locked);
+        self.run_pending_and_unlock(locked);
         result
     }
 
@@ -181,19 +188,20 @@ impl<P: Protocol> Shared<P> {
         }
     }
 
-    /// Does the work that is due before the lock is released, releases it, wakes threads that sleep
-    /// on the sockets longer than the device now allows, and does the work that is due after that.
-    pub fn unlock(&self, mut locked: MutexGuard<'_, Locked<P>>) {
+    /// Runs the protocol's pending work ([`Protocol::run_pending`]), and then releases the lock
+    /// ([`Shared::release`]). If the notifications that follow leave work, repeats both.
+    pub fn run_pending_and_unlock(&self, mut locked: MutexGuard<'_, Locked<P>>) {
         let Locked { core, io, .. } = &mut *locked;
-        let after = core.before_unlock(io.as_mut());
+        let after = core.run_pending(io.as_mut());
         if self.release(locked, after) {
             let locked = self.lock();
-            self.unlock(locked);
+            self.run_pending_and_unlock(locked);
         }
     }
 
-    /// Releases the lock, wakes sleepers, and does the work that is due after that. Returns true if
-    /// there may be more.
+    /// Releases the lock, and then wakes threads that sleep on the sockets longer than the device
+    /// now allows, and notifies the users of the protocol ([`Protocol::notify`]). Returns true if
+    /// pending work remains.
     pub fn release(&self, mut locked: MutexGuard<'_, Locked<P>>, after: P::After) -> bool {
         let mut late = locked.late_sleepers();
         drop(locked);
@@ -201,7 +209,7 @@ impl<P: Protocol> Shared<P> {
             self.sleepers[late.trailing_zeros() as usize].doorbell().ring();
             late &= late - 1;
         }
-        P::after_unlock(&self.outside, after)
+        P::notify(&self.outside, after)
     }
 
     /// Receives all packets that peers, or this side itself, have sent by now, and sends the
@@ -216,7 +224,7 @@ impl<P: Protocol> Shared<P> {
                 io.sockets.check_all_next();
             }
             locked.poll_as(Eagerness::TakeAll, false);
-            self.unlock(locked);
+            self.run_pending_and_unlock(locked);
         }
     }
 
@@ -225,6 +233,55 @@ impl<P: Protocol> Shared<P> {
         if self.contenders.load(Ordering::Relaxed) > 0 {
             std::thread::yield_now();
         }
+    }
+
+    /// Ends a poll of a thread that polls again and again: releases the lock as
+    /// [`Shared::run_pending_and_unlock`] does. Then the thread yields to others that wait for the
+    /// lock; or it sleeps for a moment, if it has polled in vain on a crowded host ([`crowding`]).
+    pub fn end_poll(&self, mut locked: MutexGuard<'_, Locked<P>>) {
+        let polled = locked.io.as_mut().map(Io::take_polled);
+        self.run_pending_and_unlock(locked);
+        match polled.is_some_and(|(at, successful)| crowding::should_sleep(at, successful)) {
+            true => self.sleep_for_a_moment(),
+            false => self.make_way(),
+        }
+    }
+
+    /// Sleeps until a packet arrives or a timer is due, but not for long.
+    #[cold]
+    fn sleep_for_a_moment(&self) {
+        if self.sleepers.len() <= LEADER || !self.progress_lock.try_lead() {
+            return std::thread::sleep(clock::to_std(crowding::NAP));
+        }
+        let mut locked = self.lock();
+        let until = earlier(locked.deadline(), Some(clock::now() + crowding::SLEEP_MAX));
+        if locked.fall_asleep(LEADER, until) {
+            locked = self.sleep_as_leader(locked, until);
+        }
+        self.run_pending_and_unlock(locked);
+        if self.progress_lock.resign() {
+            self.bell.ring();
+        }
+    }
+
+    /// Releases the lock and sleeps as [`LEADER`], which has fallen asleep
+    /// ([`Locked::fall_asleep`]).
+    pub fn sleep_as_leader<'a>(
+        &'a self,
+        mut locked: MutexGuard<'a, Locked<P>>,
+        until: Option<Instant>,
+    ) -> MutexGuard<'a, Locked<P>> {
+        let mut ready = std::mem::take(&mut locked.ready);
+        self.run_pending_and_unlock(locked);
+        // As in the background thread: after a failed wait every socket is checked.
+        let woken = self.sleepers[LEADER].wait(span_until(until), &mut ready);
+        let mut locked = self.lock();
+        locked.asleep[LEADER] = None;
+        if woken.is_ok() {
+            locked.mark_ready(&ready);
+        }
+        locked.ready = ready;
+        locked
     }
 
     /// Requests that the background thread drive.
@@ -259,6 +316,16 @@ impl<P: Protocol> Locked<P> {
         }
     }
 
+    /// Records that a thread is about to sleep on the descriptors of the only engine. Returns false
+    /// if a packet waits in memory: the thread must not sleep.
+    pub fn fall_asleep(&mut self, sleeper: usize, until: Option<Instant>) -> bool {
+        if self.io.as_mut().is_some_and(|io| io.sockets.arm()) {
+            return false;
+        }
+        self.asleep[sleeper] = Some(Asleep(until));
+        true
+    }
+
     /// Marks sockets of the only engine that a sleeping thread has found readable.
     pub fn mark_ready(&mut self, ready: &[usize]) {
         if let Some(io) = &mut self.io {
@@ -280,7 +347,13 @@ impl<P: Protocol> Locked<P> {
             return 0;
         }
         let several = self.io.is_none();
-        let mut all = if several { None } else { self.deadline() };
+        // A poll ends the request of a sleeper to be woken by packets in memory.
+        let missed = self.io.as_mut().is_some_and(|io| io.sockets.arm());
+        let mut all = match several {
+            true => None,
+            false if missed => Some(clock::now()),
+            false => self.deadline(),
+        };
         let mut late = 0;
         for (number, sleeper) in self.asleep.iter_mut().enumerate() {
             let Some(Asleep(until)) = sleeper else { continue };

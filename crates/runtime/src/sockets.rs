@@ -2,7 +2,7 @@
 
 use std::io;
 
-use fairway_port::{Arrival, Datapath, ReceiveBuffer, Waiter};
+use fairway_port::{ATTEND, Arrival, Datapath, ReceiveBuffer, Waiter};
 use fairway_wire::Instant;
 
 /// The hot socket's score grows by this much with every packet that arrives there, ...
@@ -10,6 +10,10 @@ const HOT_GAIN: u32 = 1;
 /// ... up to this maximum, and shrinks by `HOT_LOSS` with every packet at another socket.
 const HOT_MAX: u32 = 16;
 const HOT_LOSS: u32 = 4;
+
+/// While memory is shared with a peer, sockets are tried once in this number of polls, because a
+/// system call costs as much as many looks at memory.
+const POLLS_OF_MEMORY: u32 = 16;
 
 /// First index of a waiter that is not a socket, but something else from which a protocol receives.
 pub const OTHERS: usize = 1 << 16;
@@ -32,6 +36,14 @@ pub struct Sockets {
     ready: Vec<usize>,
     /// Sockets that are, or may be, readable: one bit each.
     waiting: u64,
+    /// Sockets for which packets wait in memory that peers of this host share: one bit each.
+    in_memory: u64,
+    /// Polls since the sockets were last tried while such memory exists.
+    polls_of_memory: u32,
+    /// True if sockets are tried before memory in this poll.
+    sockets_first: bool,
+    /// True if descriptors of the datapath other than sockets are readable.
+    attention: bool,
     /// The socket that received the last packets.
     hot: usize,
     /// Score of how well the hot socket predicts the next one; zero: not at all.
@@ -60,6 +72,10 @@ impl Sockets {
             others_wait: false,
             ready: Vec::with_capacity(count + 1),
             waiting: all(count),
+            in_memory: 0,
+            polls_of_memory: 0,
+            sockets_first: false,
+            attention: false,
             hot: 0,
             hot_worth: 0,
             polls_per_check,
@@ -86,11 +102,17 @@ impl Sockets {
         std::mem::take(&mut self.others_wait) || unwatched
     }
 
-    /// Marks sockets that a sleeping thread has found readable.
+    /// Marks sockets that a sleeping thread has found readable. The next poll looks at everything.
     pub fn mark_ready(&mut self, ready: &[usize]) {
+        self.polls_of_memory = POLLS_OF_MEMORY - 1;
+        self.mark_all(ready);
+    }
+
+    fn mark_all(&mut self, ready: &[usize]) {
         for index in ready {
             match *index {
                 socket if socket < OTHERS => self.waiting |= 1 << socket,
+                ATTEND => self.attention = true,
                 _ => self.others_wait = true,
             }
         }
@@ -104,26 +126,39 @@ impl Sockets {
     /// Removes a socket's mark: it is not tried again before it is marked.
     pub(crate) fn unmark(&mut self, socket: usize) {
         self.waiting &= !(1 << socket);
+        self.in_memory &= !(1 << socket);
     }
 
-    /// True if a socket is, or may be, readable.
+    /// True if a packet waits in memory, or a socket is, or may be, readable.
     pub(crate) fn any_waits(&self) -> bool {
-        self.waiting != 0
+        self.waiting | self.in_memory != 0
     }
 
     /// Returns the socket to try next among the marked ones: the hot one first, then by number.
     pub fn next(&self) -> Option<usize> {
-        match self.waiting {
+        match self.tried_next() {
             0 => None,
             waiting if waiting & 1 << self.hot != 0 => Some(self.hot),
             waiting => Some(waiting.trailing_zeros() as usize),
         }
     }
 
+    /// The sockets that are tried next: those with packets in memory, or those that are readable.
+    fn tried_next(&self) -> u64 {
+        if self.tries_memory() { self.in_memory } else { self.waiting }
+    }
+
+    /// True if packets in memory are received next, and not those of a socket.
+    fn tries_memory(&self) -> bool {
+        self.in_memory != 0 && !(self.sockets_first && self.waiting != 0)
+    }
+
     /// Records that `packets` packets arrived at a socket that was tried.
     pub fn took(&mut self, socket: usize, packets: usize) {
         if packets == 0 {
-            return self.unmark(socket);
+            let tried = if self.tries_memory() { &mut self.in_memory } else { &mut self.waiting };
+            *tried &= !(1 << socket);
+            return;
         }
         self.hot_worth = if socket == self.hot {
             (self.hot_worth + HOT_GAIN).min(HOT_MAX)
@@ -135,6 +170,19 @@ impl Sockets {
 
     /// Decides which sockets to try in this poll.
     pub fn choose(&mut self) {
+        if std::mem::take(&mut self.attention) {
+            self.datapath.attend();
+        }
+        let ready = self.datapath.ready();
+        self.in_memory = ready.unwrap_or(0);
+        self.polls_of_memory = match ready {
+            None => 0,
+            Some(_) => (self.polls_of_memory + 1) % POLLS_OF_MEMORY,
+        };
+        self.sockets_first = self.polls_of_memory == 0;
+        if !self.sockets_first {
+            return;
+        }
         let known = self.waiting != 0;
         if known && !self.watches_others {
             return;
@@ -153,24 +201,44 @@ impl Sockets {
     /// Makes the next poll check all sockets.
     pub fn check_all_next(&mut self) {
         (self.polls_until_check, self.waiting) = (0, 0);
+        self.polls_of_memory = POLLS_OF_MEMORY - 1;
+    }
+
+    /// True if this poll has found no packet in memory, and the next one is only some ten
+    /// nanoseconds away: the sockets, the timers and what waits to be sent are looked at in one of
+    /// [`POLLS_OF_MEMORY`] polls.
+    pub(crate) fn may_skip(&self) -> bool {
+        self.polls_of_memory != 0 && !self.any_waits()
     }
 
     /// Finds out which sockets are readable.
     pub(crate) fn check_all(&mut self) {
+        if let Some(ready) = self.datapath.ready() {
+            self.in_memory = ready;
+        }
         let mut ready = std::mem::take(&mut self.ready);
         match self.look.as_ref().map(|look| look.ready_now(&mut ready)) {
-            Some(Ok(_)) => self.mark_ready(&ready),
+            Some(Ok(_)) => self.mark_all(&ready),
             Some(Err(_)) | None => self.waiting = all(self.count),
         }
         self.ready = ready;
     }
 
-    /// Makes one receive call on a socket.
+    /// Requests that a packet in memory wake a thread that is about to sleep on the descriptors.
+    /// Returns true if a packet is there already.
+    pub fn arm(&mut self) -> bool {
+        self.datapath.arm()
+    }
+
+    /// Receives from memory, or makes one receive call on a socket.
     pub fn receive<'b>(
         &mut self,
         socket: usize,
         buffer: &'b mut ReceiveBuffer,
     ) -> Option<Arrival<'b>> {
+        if self.tries_memory() {
+            return self.datapath.receive_ready(socket, buffer);
+        }
         match self.datapath.receive(socket, buffer) {
             Ok(arrival) => arrival,
             Err(error) => {

@@ -15,10 +15,10 @@ class Engine:
     """An executor that is none of Python's own: what Dask's client has of one."""
 
     def __init__(self):
-        self.asked = []
+        self.requested = []
 
     def submit(self, function, argument):
-        self.asked.append(argument)
+        self.requested.append(argument)
         future = concurrent.futures.Future()
         future.set_result(function(argument))
         return future
@@ -42,15 +42,15 @@ class SweepTest(unittest.TestCase):
             self.assertNotEqual(first["result"]["digest"], second["result"]["digest"])
 
     def test_wherever_it_runs_it_is_the_same(self):
-        ask = {"senders": [3, 9], "seeds": [5, 7], "check": True, **SMALL}
-        here = fairway.sweep("incast", jobs=1, **ask)
+        arguments = {"senders": [3, 9], "seeds": [5, 7], "check": True, **SMALL}
+        here = fairway.sweep("incast", jobs=1, **arguments)
         engine = Engine()
         with concurrent.futures.ProcessPoolExecutor(2) as processes:
             for executor in (engine, processes):
-                there = fairway.sweep("incast", executor=executor, **ask)
+                there = fairway.sweep("incast", executor=executor, **arguments)
                 digests = [[row["result"]["digest"] for row in rows] for rows in (here, there)]
                 self.assertEqual(*digests)
-        self.assertEqual([point["seed"] for _, _, point in engine.asked], [5, 7, 5, 7])
+        self.assertEqual([point["seed"] for _, _, point in engine.requested], [5, 7, 5, 7])
 
     def test_what_is_given_twice_and_what_is_cut_short(self):
         rows = fairway.sweep(fail=("0-16@5us..9us", "1-16@5us..9us"), end=["3us", "1s"], **SMALL)

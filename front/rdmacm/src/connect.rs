@@ -313,7 +313,7 @@ extern "C" fn rdma_accept(
 fn limit_agreed(core: &Core, param: &rdma_conn_param) -> Agreed {
     let mut inner = lock(&core.inner);
     let agreed = &mut inner.agreed;
-    let granted = |asked: u8, given: u8| asked.min(given).min(READ_DEPTH);
+    let granted = |requested: u8, given: u8| requested.min(given).min(READ_DEPTH);
     agreed.responder_resources = granted(agreed.responder_resources, param.responder_resources);
     agreed.initiator_depth = granted(agreed.initiator_depth, param.initiator_depth);
     *agreed

@@ -56,7 +56,7 @@ pub(super) fn defer(provider: &Arc<dyn Provider>, queue_pair: Qpn, note: Note, n
 }
 
 /// Delivers an event at once, unless an earlier event of the same id is still deferred.
-pub(super) fn tell(note: Note) {
+pub(super) fn deliver(note: Note) {
     if let Some(note) = follow(note) {
         push(note);
     }
@@ -95,13 +95,13 @@ pub(super) fn release(now: Instant) {
     if manager::waiting() == 0 {
         return;
     }
-    let asked = lock(&DEFERRED).clone();
+    let deferred = lock(&DEFERRED).clone();
     let due: Vec<Arc<Core>> =
-        asked.into_iter().filter(|held| held.is_due(now)).map(|held| held.core).collect();
+        deferred.into_iter().filter(|held| held.is_due(now)).map(|held| held.core).collect();
     let mut all = lock(&DEFERRED);
-    let told = all.extract_if(.., |held| due.iter().any(|core| held.is_of(core)));
+    let released = all.extract_if(.., |held| due.iter().any(|core| held.is_of(core)));
     // The lock is held, so that no event overtakes another.
-    told.flat_map(|held| held.notes).for_each(push);
+    released.flat_map(|held| held.notes).for_each(push);
     manager::set_waiting(all.len(), release_now);
 }
 

@@ -104,18 +104,18 @@ fn look_up(
 ) -> Result<c_int> {
     let passive = info.ai_flags & RAI_PASSIVE != 0;
     if node.is_some() || service.is_some() {
-        let mut asked: addrinfo = zeroed();
+        let mut query: addrinfo = zeroed();
         // The values of RDMA's flags differ from the system's.
-        asked.ai_flags = if passive { libc::AI_PASSIVE } else { 0 };
+        query.ai_flags = if passive { libc::AI_PASSIVE } else { 0 };
         if info.ai_flags & RAI_NUMERICHOST != 0 {
-            asked.ai_flags |= libc::AI_NUMERICHOST;
+            query.ai_flags |= libc::AI_NUMERICHOST;
         }
-        asked.ai_family = hints.map_or(0, |hints| hints.ai_family);
-        asked.ai_socktype = libc::SOCK_STREAM;
+        query.ai_family = hints.map_or(0, |hints| hints.ai_family);
+        query.ai_socktype = libc::SOCK_STREAM;
         let mut found: *mut addrinfo = null_mut();
         let text = |text: Option<Text<'_>>| text.map_or(std::ptr::null(), Text::raw);
         // SAFETY: texts end with a zero byte; null pointers stand for none.
-        let code = unsafe { libc::getaddrinfo(text(node), text(service), &asked, &raw mut found) };
+        let code = unsafe { libc::getaddrinfo(text(node), text(service), &query, &raw mut found) };
         if code != 0 {
             return Ok(code);
         }
@@ -267,25 +267,25 @@ extern "C" fn rdma_get_request(
             return Err(EINVAL);
         }
         let event = channel::next_held(this)?;
-        let (kind, status, asked) = (event.base.event, event.base.status, event.base.id);
+        let (kind, status, listener) = (event.base.event, event.base.status, event.base.id);
         if kind != RDMA_CM_EVENT_CONNECT_REQUEST || status != 0 {
             channel::acknowledge(event);
             return Err(if status < 0 { Errno(-status) } else { EINVAL });
         }
         // SAFETY: the program does not know the new id of a request yet.
-        let new = unsafe { Ptr::found(asked) }.ok_or(EINVAL)?;
+        let new = unsafe { Ptr::found(listener) }.ok_or(EINVAL)?;
         let template = lock(&this.core.inner).template;
         if let Some(template) = template {
             let (pd, qp_type) = (this.domain(), this.base.qp_type.get());
             if let Err(error) = equip(new, pd, qp_type, &template) {
                 channel::acknowledge(event);
                 // SAFETY: likewise.
-                rdma_destroy_id(unsafe { Last::found(asked) });
+                rdma_destroy_id(unsafe { Last::found(listener) });
                 return Err(error);
             }
         }
         new.handle().event.set(rdma_cm_event::give(event));
-        id.write(asked);
+        id.write(listener);
         Ok(0)
     })
 }

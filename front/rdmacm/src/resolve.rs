@@ -11,7 +11,7 @@ use super::abi::*;
 use super::address::{self, Address, plain};
 use super::channel;
 use super::cm_device::{self, CmDevice, mtu_code};
-use super::deferred_disconnect::tell;
+use super::deferred_disconnect::deliver;
 use super::id::Id;
 use super::note::Note;
 use super::port::Port;
@@ -82,7 +82,7 @@ pub(super) extern "C" fn rdma_resolve_addr(
             Err(Errno(error)) => (RDMA_CM_EVENT_ADDR_ERROR, -error),
         };
         this.show();
-        tell(Note::new(&this.core, kind, status));
+        deliver(Note::new(&this.core, kind, status));
         channel::complete(this)?;
         Ok(0)
     })
@@ -136,7 +136,7 @@ pub(super) extern "C" fn rdma_resolve_route(
         let this = Id::of(id)?;
         this.set_path(Some(Box::new(path(this)?)));
         this.base.route.num_paths.set(1);
-        tell(Note::new(&this.core, RDMA_CM_EVENT_ROUTE_RESOLVED, 0));
+        deliver(Note::new(&this.core, RDMA_CM_EVENT_ROUTE_RESOLVED, 0));
         channel::complete(this)?;
         Ok(0)
     })

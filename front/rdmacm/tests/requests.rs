@@ -62,21 +62,21 @@ fn listening(hosts: &Namespaces, program: &std::path::Path, port: u16, backlog: 
 }
 
 /// A socket at an address of the client that sends requests and receives the answers.
-struct Asker {
+struct Requester {
     socket: UdpSocket,
     port: u16,
 }
 
-impl Asker {
-    fn new(hosts: &Namespaces, ip: Ipv4Addr, port: u16) -> Asker {
+impl Requester {
+    fn new(hosts: &Namespaces, ip: Ipv4Addr, port: u16) -> Requester {
         let socket = hosts.inside(CLIENT, || UdpSocket::bind((ip, ROCE_PORT)).unwrap());
         socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-        Asker { socket, port }
+        Requester { socket, port }
     }
 
     /// Sends a connection request with this number, which claims to come from the host with this
     /// address.
-    fn ask(&self, number: u32, claimed: Ipv4Addr, greeting: &[u8]) {
+    fn request(&self, number: u32, claimed: Ipv4Addr, greeting: &[u8]) {
         let [source, destination] = [claimed, SERVER_IP].map(IpAddr::from);
         let header = IpHeader { source_port: 9, source, destination };
         let mut private = [0; Request::PRIVATE_LEN];
@@ -154,14 +154,14 @@ fn one_address_leaves_places_of_a_backlog_to_others() {
     let server = listening(&hosts, &program, port, 4);
     let [greedy, neighbour, other] = [[10, 77, 0, 1], [10, 77, 0, 3], [10, 78, 0, 1]]
         .map(Ipv4Addr::from)
-        .map(|ip| (ip, Asker::new(&hosts, ip, port)));
+        .map(|ip| (ip, Requester::new(&hosts, ip, port)));
     for number in 1..=200 {
-        greedy.1.ask(number, greedy.0, b"flood");
+        greedy.1.request(number, greedy.0, b"flood");
     }
     assert_eq!(greedy.1.answer(), None, "what is too much is not answered");
-    neighbour.1.ask(1, neighbour.0, b"one");
+    neighbour.1.request(1, neighbour.0, b"one");
     assert_eq!(neighbour.1.answer(), None);
-    other.1.ask(1, other.0, b"last");
+    other.1.request(1, other.0, b"last");
     let printed = server.outcome().succeeded();
     let expected = ["10.77.0.1"; 4].into_iter().chain(["10.77.0.3", "10.78.0.1"]);
     assert_eq!(printed.lines().collect::<Vec<_>>(), expected.collect::<Vec<_>>());
@@ -174,19 +174,19 @@ fn request_with_a_foreign_address_is_not_handed_to_the_program() {
     let port = free_port();
     let server = listening(&hosts, &program, port, 4);
     let own = Ipv4Addr::new(10, 77, 0, 1);
-    let asker = Asker::new(&hosts, own, port);
+    let requester = Requester::new(&hosts, own, port);
     // Addresses of another host, of the client's second address, of the server, and two that belong
     // to no remote host.
     let lies = [[192, 0, 2, 7], [10, 77, 0, 3], [10, 77, 0, 2], [127, 0, 0, 1], [0, 0, 0, 0]];
     for (number, lie) in (1..).zip(lies) {
-        asker.ask(number, Ipv4Addr::from(lie), b"last");
-        let answer = asker.answer();
+        requester.request(number, Ipv4Addr::from(lie), b"last");
+        let answer = requester.answer();
         let Some(Message::Reject(Reject { names, reason, .. })) = answer else {
             panic!("{lie:?}: {answer:?}");
         };
         assert_eq!((names.remote, reason), (CommunicationId(number), Reason::INVALID_GID));
     }
-    asker.ask(100, own, b"last");
+    requester.request(100, own, b"last");
     assert_eq!(server.outcome().succeeded(), "10.77.0.1\n");
 }
 

@@ -1,7 +1,7 @@
 /*
  * Halo exchange: eight processes, each with an eighth of a periodic grid, average every cell with
  * its six neighbours, step after step. The faces that a process needs from its neighbours come into
- * six mailboxes, one per direction, whose addresses everybody knows without asking: 0 to 5.
+ * six mailboxes, one per direction, whose addresses are fixed: 0 to 5.
  *
  *   cc halo.c $(pkg-config --cflags --libs rvma) -o halo && ./halo
  */
@@ -104,7 +104,7 @@ static void run(int me)
         for (int y = 0; y < N; y++)
             memcpy(job->result[x0 + x][y0 + y] + z0, grids[STEPS % 2][x + 1][y + 1] + 1,
                    N * sizeof(double));
-    meet(&job->done, PROCESSES); /* nobody leaves while others may still need him */
+    meet(&job->done, PROCESSES); /* no process ends while others may still need it */
     TRY(RVMA_Finalize());
 }
 

@@ -1,21 +1,21 @@
 /*
- * Many to one: clients put questions into one mailbox of a server, which answers into a mailbox of
- * each client. The server keeps nothing per client, and no client knows of its buffers: questions
+ * Many to one: clients put requests into one mailbox of a server, which answers into a mailbox of
+ * each client. The server keeps nothing per client, and no client knows of its buffers: requests
  * are appended to whichever buffer is at the head (a stream), and the server takes a buffer when it
- * holds BATCH questions, or when nothing has come for a while. A buffer that is taken early may have
- * holes, where questions are still on their way, so it is cleared before it is posted.
+ * holds BATCH requests, or when nothing has come for a while. A buffer that is taken early may have
+ * holes, where requests are still on their way, so it is cleared before it is posted.
  *
  *   cc server.c $(pkg-config --cflags --libs rvma) -o server && ./server
  */
 #include "common.h"
 #include <string.h>
 
-enum { CLIENTS = 6, QUESTIONS = 200, BATCH = 64, BUFFERS = 4, PATIENCE_MS = 5 };
+enum { CLIENTS = 6, REQUESTS = 200, BATCH = 64, BUFFERS = 4, PATIENCE_MS = 5 };
 
-static void *const QUESTION_BOX = (void *)0x11FF0011;
+static void *const REQUEST_BOX = (void *)0x11FF0011;
 static void *const ANSWER_BOX = (void *)0x11FF0031;
 
-struct question {
+struct request {
     RVMA_Addr from;
     int64_t number; /* from 1; 0 is a hole */
     int64_t value;
@@ -34,19 +34,19 @@ static void init(void)
     TRY(RVMA_Init(&init));
 }
 
-/* Answers what is in a buffer; returns how many questions that were. */
+/* Answers what is in a buffer; returns how many requests that were. */
 static int answer(const RVMA_Epoch *batch)
 {
     static int64_t answers[BATCH];
-    const struct question *questions = batch->buffer;
-    int places = (int)(batch->length / (int64_t)sizeof *questions), count = 0;
+    const struct request *requests = batch->buffer;
+    int places = (int)(batch->length / (int64_t)sizeof *requests), count = 0;
     for (int i = 0; i < places; i++) {
-        if (questions[i].number == 0)
+        if (requests[i].number == 0)
             continue;
         RVMA_Op_options options = RVMA_OP_OPTIONS_INIT;
-        options.offset = (questions[i].number - 1) * (int64_t)sizeof answers[i];
-        answers[i] = answer_to(questions[i].value);
-        TRY(RVMA_Iput(&answers[i], sizeof answers[i], &questions[i].from, ANSWER_BOX, &options,
+        options.offset = (requests[i].number - 1) * (int64_t)sizeof answers[i];
+        answers[i] = answer_to(requests[i].value);
+        TRY(RVMA_Iput(&answers[i], sizeof answers[i], &requests[i].from, ANSWER_BOX, &options,
                       NULL));
         count++;
     }
@@ -56,17 +56,17 @@ static int answer(const RVMA_Epoch *batch)
 
 static void serve(void)
 {
-    static struct question buffers[BUFFERS][BATCH];
+    static struct request buffers[BUFFERS][BATCH];
     RVMA_Win_options stream = {.struct_size = sizeof stream, .flags = RVMA_WIN_STREAM};
     init();
     TRY(RVMA_Local_addr(&job->server));
-    RVMA_Win window = RVMA_Init_window_opts(QUESTION_BOX, NULL, BATCH, RVMA_EPOCH_OPS, &stream);
+    RVMA_Win window = RVMA_Init_window_opts(REQUEST_BOX, NULL, BATCH, RVMA_EPOCH_OPS, &stream);
     for (int b = 0; b < BUFFERS; b++)
         TRY(RVMA_Post_buffer(buffers[b], sizeof buffers[b], NULL, window));
     meet(&job->ready, CLIENTS + 1);
 
     int answered = 0, batches = 0;
-    while (answered < CLIENTS * QUESTIONS) {
+    while (answered < CLIENTS * REQUESTS) {
         RVMA_Epoch batch;
         RVMA_Status status = RVMA_Wait(window, &batch, PATIENCE_MS);
         if (status == RVMA_ERR_TIMEOUT) {
@@ -81,35 +81,35 @@ static void serve(void)
         memset(batch.buffer, 0, (size_t)batch.size);
         TRY(RVMA_Post_buffer(batch.buffer, batch.size, NULL, window));
     }
-    printf("server: %d questions of %d clients answered, in %d batches\n", answered, CLIENTS,
+    printf("server: %d requests of %d clients answered, in %d batches\n", answered, CLIENTS,
            batches);
     fflush(stdout);
     meet(&job->done, CLIENTS + 1);
     TRY(RVMA_Finalize());
 }
 
-static void ask(int client)
+static void send_requests(int client)
 {
-    static struct question questions[QUESTIONS];
-    static int64_t answers[QUESTIONS];
+    static struct request requests[REQUESTS];
+    static int64_t answers[REQUESTS];
     void *complete = NULL;
     init();
-    /* One epoch: all the answers, each at the place of its question. */
+    /* One epoch: all the answers, each at the place of its request. */
     RVMA_Win window = RVMA_Init_window(ANSWER_BOX, NULL, sizeof answers, RVMA_EPOCH_BYTES);
     TRY(RVMA_Post_buffer(answers, sizeof answers, &complete, window));
     meet(&job->ready, CLIENTS + 1);
 
-    for (int i = 0; i < QUESTIONS; i++) {
-        TRY(RVMA_Local_addr(&questions[i].from));
-        questions[i].number = i + 1;
-        questions[i].value = client * 1000 + i;
-        TRY(RVMA_Iput(&questions[i], sizeof questions[i], &job->server, QUESTION_BOX, NULL, NULL));
+    for (int i = 0; i < REQUESTS; i++) {
+        TRY(RVMA_Local_addr(&requests[i].from));
+        requests[i].number = i + 1;
+        requests[i].value = client * 1000 + i;
+        TRY(RVMA_Iput(&requests[i], sizeof requests[i], &job->server, REQUEST_BOX, NULL, NULL));
     }
     TRY(RVMA_Flush(60000));
     TRY(RVMA_Wait_ptr(&complete, NULL, 60000));
-    for (int i = 0; i < QUESTIONS; i++) {
-        if (answers[i] != answer_to(questions[i].value)) {
-            fprintf(stderr, "client %d: wrong answer to question %d\n", client, i);
+    for (int i = 0; i < REQUESTS; i++) {
+        if (answers[i] != answer_to(requests[i].value)) {
+            fprintf(stderr, "client %d: wrong answer to request %d\n", client, i);
             exit(1);
         }
     }
@@ -122,7 +122,7 @@ static void run(int number)
     if (number == 0)
         serve();
     else
-        ask(number);
+        send_requests(number);
 }
 
 int main(void)

@@ -13,7 +13,7 @@
  * Units.    Sizes and offsets are in bytes, 0 to 4 GiB - 1 for one buffer or operation. Times are in
  *           milliseconds; a negative time-out means for ever, 0 means do not wait.
  * Errors.   Calls return an RVMA_Status. Those that return something else return NULL or -1 if they
- *           fail, and RVMA_Last_status() tells why. RVMA_Last_error() tells it in words. Nothing has
+ *           fail, and RVMA_Last_status() returns why, RVMA_Last_error() describes it. Nothing has
  *           happened when a call fails, unless its description says so.
  * Ownership. A posted buffer, its notification pointer and its record are the library's until the
  *           buffer is handed back: its epoch has ended and, for windows that keep `retired` buffers,
@@ -37,7 +37,7 @@
 extern "C" {
 #endif
 
-/* The version of this header; RVMA_Version() tells the library's. */
+/* The version of this header; RVMA_Version() returns the library's. */
 #define RVMA_VERSION_MAJOR 0
 #define RVMA_VERSION_MINOR 1
 #define RVMA_VERSION_PATCH 0
@@ -132,7 +132,7 @@ typedef struct RVMA_Init_options {
  * all defaults. Once per process, until RVMA_Finalize(). */
 RVMA_Status RVMA_Init(const RVMA_Init_options *options);
 
-/* Ends everything: closes all windows, ends all operations (RVMA_ERR_CANCELLED), tells the peers.
+/* Ends everything: closes all windows, ends all operations (RVMA_ERR_CANCELLED), notifies the peers.
  * Calls that wait in other threads return. When it returns, no buffer is the library's any more.
  * RVMA_Init() may be called again. */
 RVMA_Status RVMA_Finalize(void);
@@ -156,7 +156,7 @@ typedef enum RVMA_Epoch_type {
 #define RVMA_WIN_STREAM 1u
 /* A put that finds no buffer is refused; without this it waits at its sender. */
 #define RVMA_WIN_REFUSE_EMPTY 2u
-/* Once closed, puts are discarded and their senders are not told. */
+/* Once closed, puts are discarded and their senders are not notified. */
 #define RVMA_WIN_NO_NACK 4u
 
 /* How a window is to be. Set struct_size; 0 elsewhere is the default. */
@@ -188,7 +188,7 @@ RVMA_Win RVMA_Init_catch_all(RVMA_Key *key, int64_t epoch_threshold, RVMA_Epoch_
  * be NULL, for those who use RVMA_Wait() or RVMA_Win_get_buf_ptrs(). */
 RVMA_Status RVMA_Post_buffer(void *buffer, int64_t size, void **notification_ptr, RVMA_Win win);
 
-/* One cache line that tells everything about an ended epoch. Zero it before it is posted. */
+/* One cache line that describes an ended epoch. Zero it before it is posted. */
 typedef struct RVMA_Record {
     void *buffer;         /* the buffer, stored last; NULL until the epoch has ended */
     uint64_t length;      /* bytes put; of a stream: bytes up to the end of the last put */
@@ -196,7 +196,7 @@ typedef struct RVMA_Record {
     uint64_t operations;  /* puts made */
     uint64_t number;      /* of the buffer: counts what was posted to the window, from 0 */
     void *virtual_addr;   /* the address last put to: the window's own, but for the catch-all */
-    uint32_t cancelled;   /* puts cut off by the death of their sender: length tells what came */
+    uint32_t cancelled;   /* puts cut off by the death of their sender: length counts what came */
     uint32_t flags;       /* RVMA_EPOCH_EARLY */
     uint64_t bytes;       /* bytes put; of a stream with holes, fewer than length */
 } __attribute__((aligned(64))) RVMA_Record;
@@ -204,27 +204,27 @@ typedef struct RVMA_Record {
 /* The epoch was ended by RVMA_Win_inc_epoch(). */
 #define RVMA_EPOCH_EARLY 1u
 
-/* As RVMA_Post_buffer(), with a record instead. The buffer is told in the record only: neither
+/* As RVMA_Post_buffer(), with a record instead. The buffer is reported in the record only: neither
  * RVMA_Wait() nor RVMA_Win_get_buf_ptrs() give it. */
 RVMA_Status RVMA_Post_buffer_record(void *buffer, int64_t size, RVMA_Record *record, RVMA_Win win);
 
 /* Takes no more puts: those that come are refused, or discarded if the window has
- * RVMA_WIN_NO_NACK. Puts under way go on, and epochs that they end are told. Buffers stay the
+ * RVMA_WIN_NO_NACK. Puts under way go on, and epochs that they end are reported. Buffers stay the
  * library's, and the address stays taken, until RVMA_Win_free(). */
 RVMA_Status RVMA_Close_Win(RVMA_Win win);
 
-/* The same; `nack` says whether senders are told. May be called again, to change that. */
+/* The same; `nack` says whether senders are notified. May be called again, to change that. */
 RVMA_Status RVMA_Close_Win_opts(RVMA_Win win, int nack);
 
 /* Closes the window if need be, and forgets it: its buffers are handed back as they are, without
  * further notice, its address is free, and waiting calls end with RVMA_ERR_CANCELLED. */
 RVMA_Status RVMA_Win_free(RVMA_Win win);
 
-/* Ends the current epoch before its threshold. It takes no more puts; it is told as soon as those
+/* Ends the current epoch before its threshold. It takes no more puts; it is reported as soon as those
  * that it has taken are in place. RVMA_ERR_NO_EPOCH if no buffer is posted for it.
  *
  * A stream may be left with holes then: where a put was still missing, on its way, that its sender
- * had issued before others which have come. It goes to a later buffer. bytes < length tells that
+ * had issued before others which have come. It goes to a later buffer. bytes < length means that
  * there are holes; to see where, clear the buffer before it is posted. */
 RVMA_Status RVMA_Win_inc_epoch(RVMA_Win win);
 
@@ -248,7 +248,7 @@ typedef struct RVMA_Epoch {
     uint32_t flags;       /* RVMA_EPOCH_EARLY */
 } RVMA_Epoch;
 
-/* Goes back to an earlier epoch: 1 is the newest that has ended. Its buffer, as it was, is told in
+/* Goes back to an earlier epoch: 1 is the newest that has ended. Its buffer, as it was, is reported in
  * *epoch (which may be NULL); it and all buffers posted after it are handed back without further
  * notice; the next one posted is for that epoch again. Until then puts are refused with
  * RVMA_ERR_EPOCH: have the senders stop first. RVMA_ERR_NO_EPOCH if the window does not keep so
@@ -320,7 +320,7 @@ RVMA_Status RVMA_Get_opts(void *receive_buffer, int64_t size, const RVMA_Addr *s
 
 /* Begins a put and returns (after connecting, on first use; RVMA_ERR_RESOURCES if too many are under
  * way, and none ends within some milliseconds). The buffer is the library's until the
- * operation has ended, which RVMA_Test() and RVMA_Wait_request() tell. If `request` is NULL only
+ * operation has ended, which RVMA_Test() and RVMA_Wait_request() report. If `request` is NULL only
  * RVMA_Flush() does. */
 RVMA_Status RVMA_Iput(const void *send_buffer, int64_t size, const RVMA_Addr *dest_addr,
                       void *virtual_addr, const RVMA_Op_options *options, RVMA_Request *request);
@@ -329,7 +329,7 @@ RVMA_Status RVMA_Iput(const void *send_buffer, int64_t size, const RVMA_Addr *de
 RVMA_Status RVMA_Iget(void *receive_buffer, int64_t size, const RVMA_Addr *src_addr,
                       void *virtual_addr, const RVMA_Op_options *options, RVMA_Request *request);
 
-/* Asks whether the operation has ended. If it has, *done is set to 1, *request to RVMA_REQUEST_NULL,
+/* Tests whether the operation has ended. If it has, *done is set to 1, *request to RVMA_REQUEST_NULL,
  * and its status is returned. If not, *done is set to 0 and RVMA_SUCCESS is returned. An operation
  * that is RVMA_REQUEST_NULL has ended with success. */
 RVMA_Status RVMA_Test(RVMA_Request *request, int *done);

@@ -49,12 +49,12 @@ const MEANINGS: &[(Status, &CStr)] = &[
     (Status::System, c"the operating system refused"),
     (Status::Cancelled, c"ended by RVMA_Finalize or RVMA_Win_free"),
     (Status::Internal, c"a bug of the library"),
-    (Status::Unreachable, c"nobody answers there"),
+    (Status::Unreachable, c"no answer from that address"),
     (Status::Peer, c"the peer died or left"),
     (Status::NoMailbox, c"the peer has no such mailbox, or it has another key, or is closed"),
     (Status::Epoch, c"the epoch that was named takes no more"),
     (Status::Length, c"it leaves the peer's buffer"),
-    (Status::NoBuffer, c"the peer has posted no buffer, and lets nobody wait for one"),
+    (Status::NoBuffer, c"the peer has posted no buffer, and lets no put wait for one"),
     (Status::Refused, c"the peer refused"),
 ];
 
@@ -126,6 +126,7 @@ impl From<fairway::Error> for Failure {
             Error::PeerGone { .. } => Status::Peer,
             Error::Refused { .. }
             | Error::Unanswered { .. }
+            | Error::NoSharedMemory { .. }
             | Error::UnknownHost { .. }
             | Error::NoListener { .. } => Status::Unreachable,
             Error::ShutDown => Status::Cancelled,

@@ -111,7 +111,7 @@ pub struct EpochInfo {
     pub(crate) flags: u32,
 }
 
-// SAFETY: the pointers are told, not followed.
+// SAFETY: the pointers are reported, not followed.
 unsafe impl Send for EpochInfo {}
 
 /// `RVMA_EPOCH_EARLY`.

@@ -16,7 +16,7 @@ use crate::types::{EPOCH_EARLY, EpochInfo};
 
 /// Largest number of ended epochs that are kept until the program requests them; the oldest are
 /// dropped first.
-const UNTOLD_MAX: usize = 4096;
+const UNREPORTED_MAX: usize = 4096;
 /// Longest single sleep, in case a notification was missed.
 const NAP: Duration = Duration::from_secs(1);
 
@@ -36,7 +36,7 @@ struct State {
     /// Buffers whose epochs have not been found ended, oldest first.
     posted: VecDeque<Posted>,
     /// Ended epochs that were not reported to the owner.
-    untold: VecDeque<EpochInfo>,
+    unreported: VecDeque<EpochInfo>,
     /// Epoch of the next buffer.
     next_epoch: u64,
     /// Number of the next buffer.
@@ -54,17 +54,17 @@ struct Posted {
 /// How the library detects that an epoch has ended.
 enum End {
     /// By the library's own record; `wait` and `take` report the epoch to the owner.
-    Tell(Arc<EpochRecord>),
+    Record(Arc<EpochRecord>),
     /// By a pointer, because the owner passed a record of its own.
-    Told(Arc<AtomicPtr<c_void>>),
+    Pointer(Arc<AtomicPtr<c_void>>),
 }
 
 // Waiting calls use these while they hold the NIC's lock, so nothing here may lock the window.
 impl End {
     fn is_over(&self) -> bool {
         match self {
-            End::Tell(record) => record.is_done(),
-            End::Told(pointer) => !pointer.load(Ordering::Acquire).is_null(),
+            End::Record(record) => record.is_done(),
+            End::Pointer(pointer) => !pointer.load(Ordering::Acquire).is_null(),
         }
     }
 }
@@ -82,7 +82,7 @@ impl Window {
         let state = State {
             mailbox: Some(mailbox),
             posted: VecDeque::new(),
-            untold: VecDeque::new(),
+            unreported: VecDeque::new(),
             next_epoch: 0,
             number: 0,
         };
@@ -107,11 +107,11 @@ impl Window {
             Notify::Pointer(pointer) => {
                 let record = Arc::new(EpochRecord::new());
                 let ours = Arc::as_ptr(&record).cast_mut();
-                (EpochNote { pointer, record: ours }, End::Tell(record))
+                (EpochNote { pointer, record: ours }, End::Record(record))
             }
             Notify::Record(record) => {
                 let pointer = Arc::new(AtomicPtr::new(ptr::null_mut()));
-                (EpochNote { pointer: pointer.as_ptr(), record }, End::Told(pointer))
+                (EpochNote { pointer: pointer.as_ptr(), record }, End::Pointer(pointer))
             }
         };
         let (number, size) = (state.number, lease.slice().len() as i64);
@@ -138,7 +138,7 @@ impl Window {
         // Dropping the mailbox returns its buffers, and wakes waiting calls.
         drop(state.mailbox.take());
         state.posted.clear();
-        state.untold.clear();
+        state.unreported.clear();
     }
 
     pub(crate) fn increment_epoch(&self) -> Result<()> {
@@ -154,12 +154,12 @@ impl Window {
             Failure::argument("the epochs to go back", back, "1 is the newest that has ended")
         })?;
         let mut state = lock(&self.state);
-        let told = state.mailbox()?.rewind(back).map_err(explain)?;
-        state.posted.retain(|posted| posted.epoch < told.epoch);
-        state.untold.retain(|info| info.epoch < told.epoch as i64);
-        state.next_epoch = told.epoch;
+        let done = state.mailbox()?.rewind(back).map_err(explain)?;
+        state.posted.retain(|posted| posted.epoch < done.epoch);
+        state.unreported.retain(|info| info.epoch < done.epoch as i64);
+        state.next_epoch = done.epoch;
         self.changes.fetch_add(1, Ordering::Release);
-        Ok(info(&told))
+        Ok(info(&done))
     }
 
     /// The next ended epoch that was not reported to the owner, if there is one.
@@ -167,7 +167,7 @@ impl Window {
         let mut state = lock(&self.state);
         state.mailbox()?;
         state.collect();
-        Ok(state.untold.pop_front())
+        Ok(state.unreported.pop_front())
     }
 
     /// Waits for the next ended epoch that was not reported to the owner.
@@ -211,21 +211,21 @@ impl State {
     fn collect(&mut self) {
         while self.posted.front().is_some_and(|posted| posted.end.is_over()) {
             let Some(posted) = self.posted.pop_front() else { return };
-            let End::Tell(record) = &posted.end else { continue };
-            let Some(told) = record.get() else { continue };
-            if self.untold.len() == UNTOLD_MAX {
-                self.untold.pop_front();
+            let End::Record(record) = &posted.end else { continue };
+            let Some(done) = record.get() else { continue };
+            if self.unreported.len() == UNREPORTED_MAX {
+                self.unreported.pop_front();
             }
-            self.untold.push_back(EpochInfo {
-                buffer: told.buffer as *mut c_void,
+            self.unreported.push_back(EpochInfo {
+                buffer: done.buffer as *mut c_void,
                 size: posted.size,
-                length: told.length as i64,
-                bytes: told.bytes as i64,
-                epoch: told.epoch as i64,
-                operations: told.operations as i64,
-                virtual_addr: told.address as *mut c_void,
-                cancelled: told.cancelled,
-                flags: if told.early { EPOCH_EARLY } else { 0 },
+                length: done.length as i64,
+                bytes: done.bytes as i64,
+                epoch: done.epoch as i64,
+                operations: done.operations as i64,
+                virtual_addr: done.address as *mut c_void,
+                cancelled: done.cancelled,
+                flags: if done.early { EPOCH_EARLY } else { 0 },
             });
         }
     }
@@ -233,8 +233,8 @@ impl State {
     /// The record of the next epoch that will be reported to the owner.
     fn awaited(&self) -> Option<Arc<EpochRecord>> {
         self.posted.iter().find_map(|posted| match &posted.end {
-            End::Tell(record) => Some(record.clone()),
-            End::Told(_) => None,
+            End::Record(record) => Some(record.clone()),
+            End::Pointer(_) => None,
         })
     }
 }

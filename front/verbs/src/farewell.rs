@@ -24,7 +24,7 @@ const TIMEOUT: Duration = Duration::from_millis(200);
 /// The farewell thread sleeps; no farewell has been requested.
 const IDLE: u32 = 0;
 /// The process ends, and the farewell is requested.
-const ASKED: u32 = 1;
+const REQUESTED: u32 = 1;
 /// The farewell thread has finished.
 const DONE: u32 = 2;
 
@@ -74,15 +74,15 @@ extern "C" fn leave() {
     if OWNER.load(Ordering::Acquire) != process() {
         return;
     }
-    STAGE.store(ASKED, Ordering::Release);
+    STAGE.store(REQUESTED, Ordering::Release);
     wake();
     let since = Instant::now();
-    while STAGE.load(Ordering::Acquire) == ASKED {
+    while STAGE.load(Ordering::Acquire) == REQUESTED {
         let left = TIMEOUT.saturating_sub(since.elapsed());
         if left.is_zero() {
             return;
         }
-        sleep(ASKED, Some(left));
+        sleep(REQUESTED, Some(left));
     }
 }
 

@@ -72,6 +72,7 @@ pub(crate) fn provider(
     let seed = parsed(source, "FAIRWAY_EMULATE_SEED")?.unwrap_or(1);
     options.emulate = parsed(source, "FAIRWAY_EMULATE")?.map(|spec| (spec, seed));
     options.policy = value(source, "FAIRWAY_POLICY");
+    options.datapath = parsed(source, "FAIRWAY_DATAPATH")?;
     options.paths = parsed(source, "FAIRWAY_PATHS")?;
     if let Some(paths) = options.paths.filter(|paths| !(1..=256).contains(paths)) {
         return Err(wrong("FAIRWAY_PATHS", &paths.to_string(), "set it to 1 to 256"));

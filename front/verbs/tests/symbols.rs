@@ -67,7 +67,7 @@ fn every_name_has_its_version() {
 }
 
 #[test]
-fn nothing_else_is_exported() {
+fn no_other_symbols_are_exported() {
     if !has("readelf") {
         return;
     }

@@ -42,7 +42,7 @@ pub(crate) fn copy(options: &CopyOptions) -> Result<(), Failure> {
     let result = client.copy(&source, name, options);
     if result.is_err() {
         // Without this message, the server would keep the file until it times out this client.
-        let _ = client.tell(&Message::Abort);
+        let _ = client.send(&Message::Abort);
     }
     let _ = client.context.shutdown(Duration::from_secs(1));
     let times = result?;
@@ -134,7 +134,7 @@ impl Client {
         let (size, mode, overwrite) = (source.size, source.mode, options.overwrite);
         let start = Instant::now();
         let reply =
-            self.ask(&Message::Open { size, mode, overwrite, name }, "room for the file")?;
+            self.request(&Message::Open { size, mode, overwrite, name }, "room for the file")?;
         let Message::Opened { key } = reply else { return Err(refused(reply)) };
         if size > 0 {
             let memory = Memory::map_file(&source.file, false).map_err(fairway::Error::from)?;
@@ -145,7 +145,7 @@ impl Client {
             self.write(&segment, key, options)?;
         }
         let moved = start.elapsed();
-        self.tell(&Message::Done)?;
+        self.send(&Message::Done)?;
         // Both sides hash at the same time.
         let hash = hash(&source.file, size)
             .map_err(|error| Failure::io("read the source once more", &error))?;
@@ -154,7 +154,7 @@ impl Client {
         if theirs != hash {
             return Err(changed());
         }
-        let reply = self.ask(&Message::Commit, "word that the file is stored")?;
+        let reply = self.request(&Message::Commit, "word that the file is stored")?;
         let Message::Stored = reply else { return Err(refused(reply)) };
         let hash = hash.iter().map(|byte| format!("{byte:02x}")).collect();
         let dead_paths = DeadPaths::of(&self.peer);
@@ -218,17 +218,17 @@ impl Client {
         ))
     }
 
-    fn tell(&self, message: &Message) -> Result<(), Failure> {
+    fn send(&self, message: &Message) -> Result<(), Failure> {
         self.mailbox.send(&self.peer, JETTY, &message.encode())
     }
 
     fn answer(&self, awaited: &str) -> Result<Message, Failure> {
         let bytes = self.mailbox.answer(&self.peer, awaited, TIMEOUT)?;
-        Message::decode(&bytes).map_err(Failure::failed)
+        Ok(Message::decode(&bytes)?)
     }
 
-    fn ask(&self, message: &Message, awaited: &str) -> Result<Message, Failure> {
-        self.tell(message)?;
+    fn request(&self, message: &Message, awaited: &str) -> Result<Message, Failure> {
+        self.send(message)?;
         self.answer(awaited)
     }
 }
@@ -239,9 +239,7 @@ fn refused(message: Message) -> Failure {
             let reason = printable_reason(reason.as_ref());
             Failure::failed(format!("the server refuses: {reason}"))
         }
-        _ => {
-            Failure::failed("the server sent what makes no sense now: run the same release on both")
-        }
+        _ => Failure::failed("the server sent an unexpected message: run the same release on both"),
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn message(bytes: &[u8]) {
                 name(text);
             }
         }
-        Err(error) => assert!(!error.is_empty()),
+        Err(error) => assert!(!error.to_string().is_empty()),
     }
 }
 

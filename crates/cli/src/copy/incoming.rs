@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::limits::{KeepFree, Place};
 use super::message::NAME_BYTES;
+use super::refusal::Refusal;
 use super::stale;
 use crate::printable::printable;
-use crate::quantity::show_size;
 
 /// Number of the next temporary file of this process.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -42,8 +42,7 @@ impl Directory {
         open_at(libc::AT_FDCWD, &name, libc::O_DIRECTORY | libc::O_RDONLY, 0).map(Directory)
     }
 
-    /// Creates a temporary file of this size, which is to become `name`. The error names the wrong
-    /// value, and what to do.
+    /// Creates a temporary file of this size, which is to become `name`.
     pub(super) fn create(
         &self,
         name: &[u8],
@@ -51,16 +50,19 @@ impl Directory {
         mode: u32,
         overwrite: bool,
         (keep_free, place): (KeepFree, &Place),
-    ) -> Result<Incoming, String> {
+    ) -> Result<Incoming, Refusal> {
         let shown = printable(name);
-        let parts = parts(name).map_err(|wrong| format!("the name '{shown}' {wrong}"))?;
+        let parts = parts(name).map_err(|wrong| Refusal::Name { name: shown.clone(), wrong })?;
         let (parent, name) = self.walk(parts, &shown)?;
         refuse_existing(&parent, &name, &shown, overwrite)?;
         if let Some(refusal) = place.refusal(keep_free.allows(&parent, size)?) {
             return Err(refusal);
         }
-        let (temporary, file) = temporary(&parent)
-            .map_err(|error| format!("could not create a file for '{shown}': {error}"))?;
+        let (temporary, file) = temporary(&parent).map_err(|error| Refusal::File {
+            doing: "create a file for",
+            name: shown.clone(),
+            error,
+        })?;
         let kept = false;
         let incoming =
             Incoming { parent, temporary, name, shown, file, size, mode, overwrite, kept };
@@ -71,17 +73,18 @@ impl Directory {
 
     /// Opens the directory of the last part, without following any link, so that no name leads out
     /// of the directory served.
-    fn walk(&self, mut parts: Vec<CString>, shown: &str) -> Result<(OwnedFd, CString), String> {
-        let name = parts.pop().ok_or("the name is empty")?;
-        let mut at = self.0.try_clone().map_err(|error| error.to_string())?;
+    fn walk(&self, mut parts: Vec<CString>, shown: &str) -> Result<(OwnedFd, CString), Refusal> {
+        let refused = |doing, error| Refusal::File { doing, name: shown.to_owned(), error };
+        let name = parts
+            .pop()
+            .ok_or_else(|| Refusal::Name { name: shown.to_owned(), wrong: "is empty" })?;
+        let mut at =
+            self.0.try_clone().map_err(|error| refused("open the directory for", error))?;
         for part in parts {
             let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_RDONLY;
             at = open_at(at.as_raw_fd(), &part, flags, 0).map_err(|error| {
-                format!(
-                    "'{}' in the name '{shown}' is no directory on the server ({error}): make it \
-                     first; links are not followed",
-                    printable(part.as_bytes())
-                )
+                let part = printable(part.as_bytes());
+                Refusal::NoDirectory { part, name: shown.to_owned(), error }
             })?;
         }
         Ok((at, name))
@@ -90,27 +93,26 @@ impl Directory {
 
 impl Incoming {
     /// Allocates the file's space on the disk, so that no page written later lacks it.
-    fn make_room(&self) -> Result<(), String> {
+    fn make_room(&self) -> Result<(), Refusal> {
         if self.size == 0 {
             return Ok(());
         }
-        let length = libc::off_t::try_from(self.size)
-            .map_err(|_| format!("{} bytes are more than a file can have", self.size))?;
+        let length = libc::off_t::try_from(self.size).map_err(|_| Refusal::Length(self.size))?;
         // SAFETY: the descriptor is open.
         match unsafe { libc::posix_fallocate(self.file.as_raw_fd(), 0, length) } {
             0 => Ok(()),
-            code => Err(format!(
-                "no room for {} for '{}' on the server: {}",
-                show_size(self.size),
-                self.shown,
-                io::Error::from_raw_os_error(code)
-            )),
+            code => Err(Refusal::Space {
+                size: self.size,
+                name: self.shown.clone(),
+                error: io::Error::from_raw_os_error(code),
+            }),
         }
     }
 
     /// Makes the file durable and renames it to its final name.
-    pub(super) fn keep(mut self) -> Result<(), String> {
-        let failed = |error: io::Error| format!("could not store '{}': {error}", self.shown);
+    pub(super) fn keep(mut self) -> Result<(), Refusal> {
+        let name = self.shown.clone();
+        let failed = |error| Refusal::File { doing: "store", name: name.clone(), error };
         // SAFETY: the descriptor is open.
         if unsafe { libc::fchmod(self.file.as_raw_fd(), self.mode & 0o777) } != 0 {
             return Err(failed(io::Error::last_os_error()));
@@ -118,7 +120,7 @@ impl Incoming {
         self.file.sync_all().map_err(failed)?;
         let renamed = self.rename();
         if renamed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists) {
-            return Err(exists(&self.shown));
+            return Err(Refusal::Exists(name));
         }
         renamed.map_err(failed)?;
         self.kept = true;
@@ -205,7 +207,7 @@ fn refuse_existing(
     name: &CString,
     shown: &str,
     overwrite: bool,
-) -> Result<(), String> {
+) -> Result<(), Refusal> {
     let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: an open descriptor, a string that ends, and room for the answer.
     let found = unsafe {
@@ -218,13 +220,9 @@ fn refuse_existing(
     // SAFETY: the call succeeded and has filled it.
     let kind = unsafe { status.assume_init() }.st_mode & libc::S_IFMT;
     if kind == libc::S_IFDIR {
-        return Err(format!("'{shown}' is a directory on the server: add the file's name to it"));
+        return Err(Refusal::Directory(shown.to_owned()));
     }
-    if overwrite { Ok(()) } else { Err(exists(shown)) }
-}
-
-fn exists(shown: &str) -> String {
-    format!("'{shown}' exists on the server: choose another name, or replace it with --overwrite")
+    if overwrite { Ok(()) } else { Err(Refusal::Exists(shown.to_owned())) }
 }
 
 fn open_at(directory: RawFd, name: &CString, flags: i32, mode: u32) -> io::Result<OwnedFd> {

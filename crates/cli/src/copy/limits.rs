@@ -10,7 +10,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::quantity::{self, show_size};
+use super::refusal::Refusal;
+use crate::quantity::{self, ValueError};
 
 /// Time for which a stored file counts against its address, because the server can't see whether
 /// its owner has moved it elsewhere meanwhile.
@@ -37,10 +38,10 @@ pub(crate) struct Portion(u8);
 
 impl Portion {
     /// Parses a share such as `75%`.
-    pub(crate) fn parse(text: &str) -> Result<Portion, String> {
+    pub(crate) fn parse(text: &str) -> Result<Portion, ValueError> {
         match text.strip_suffix('%').and_then(|number| number.parse().ok()) {
             Some(percent @ 1..=100) => Ok(Portion::percent(percent)),
-            _ => Err(format!("{text} is no share: write it as 75% (1 to 100)")),
+            _ => Err(ValueError::Portion(text.to_owned())),
         }
     }
 
@@ -69,25 +70,15 @@ impl Limits {
         taken: &Arc<Taken>,
         client: IpAddr,
         size: u64,
-    ) -> Result<Place, String> {
+    ) -> Result<Place, Refusal> {
         let mut state = taken.state();
         let Share { files, bytes } = state.all;
         if files >= u64::from(self.files) {
-            return Err(format!(
-                "as many files are arriving as this server takes at once ({}): try again later, or \
-                 have it started with a larger --max-files",
-                self.files
-            ));
+            return Err(Refusal::Files(self.files));
         }
         let left = Share { files: u64::from(self.files) - files, bytes: self.bytes - bytes };
         if size > left.bytes {
-            return Err(format!(
-                "{} more are too many: files of {} are arriving, and this server takes {} at once: \
-                 try again later, or have it started with a larger --max-bytes",
-                show_size(size),
-                show_size(bytes),
-                show_size(self.bytes)
-            ));
+            return Err(Refusal::Bytes { size, arriving: bytes, most: self.bytes });
         }
         for holder in holders(client) {
             let theirs = state.accounts.get(&holder).copied().unwrap_or_default().arriving;
@@ -104,26 +95,23 @@ impl Limits {
     }
 
     /// Why an address or network may not have more; `None` if it may.
-    fn refusal(&self, holder: Holder, theirs: Share, left: Share, size: u64) -> Option<String> {
+    fn refusal(&self, holder: Holder, theirs: Share, left: Share, size: u64) -> Option<Refusal> {
         let portion = holder.portion(self.share);
-        let what = holder.what();
+        let name = holder.name();
         if theirs.files > 0 && !portion.allows(theirs.files, left.files, 1) {
-            return Some(format!(
-                "{} files are arriving from this {what}, and {} more may arrive from others only: \
-                 try again later, or have the server started with larger --max-files or \
-                 --address-share",
-                theirs.files, left.files
-            ));
+            return Some(Refusal::FilesOfOne {
+                holder: name,
+                arriving: theirs.files,
+                left: left.files,
+            });
         }
         if !portion.allows(theirs.bytes, left.bytes, size) {
-            return Some(format!(
-                "{} more are too many for one {what}: files of {} are arriving from it, {} are \
-                 left, and others get a part of them: try again later, or have the server started \
-                 with larger --max-bytes or --address-share",
-                show_size(size),
-                show_size(theirs.bytes),
-                show_size(left.bytes)
-            ));
+            return Some(Refusal::BytesOfOne {
+                holder: name,
+                size,
+                arriving: theirs.bytes,
+                left: left.bytes,
+            });
         }
         None
     }
@@ -146,7 +134,7 @@ impl Holder {
         }
     }
 
-    fn what(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Holder::Client(_) => "address",
             Holder::Network(_) => "network",
@@ -256,7 +244,7 @@ pub(super) struct Place {
 impl Place {
     /// Why the place's file would take too much of a disk's free files or bytes; `None` if enough
     /// is left for others.
-    pub(super) fn refusal(&self, room: Room) -> Option<String> {
+    pub(super) fn refusal(&self, room: Room) -> Option<Refusal> {
         let mut state = self.taken.state();
         let now = Instant::now();
         for holder in holders(self.client) {
@@ -264,17 +252,16 @@ impl Place {
             // subtracted.
             let all = state.account(now, holder).all();
             let (files, bytes) = (all.files - 1, all.bytes - self.size);
-            let (portion, what) = (holder.portion(self.share), holder.what());
+            let portion = holder.portion(self.share);
             let fits = portion.allows(bytes, room.bytes, self.size) || self.size == 0;
             if !fits || !room.files.is_none_or(|left| portion.allows(files, left, 1)) {
-                return Some(format!(
-                    "no room for {} from this {what}: it has taken {} in {files} files within a \
-                     day, {} are left, and others get a part of them: try again later, or have the \
-                     server started with a larger --address-share",
-                    show_size(self.size),
-                    show_size(bytes),
-                    show_size(room.bytes)
-                ));
+                return Some(Refusal::DiskOfOne {
+                    holder: holder.name(),
+                    size: self.size,
+                    stored: bytes,
+                    files,
+                    left: room.bytes,
+                });
             }
         }
         None
@@ -318,20 +305,20 @@ pub(crate) enum KeepFree {
 
 impl KeepFree {
     /// Parses `5%`, or a size.
-    pub(crate) fn parse(text: &str) -> Result<KeepFree, quantity::ValueError> {
+    pub(crate) fn parse(text: &str) -> Result<KeepFree, ValueError> {
         let Some(number) = text.strip_suffix('%') else {
             return quantity::size(text).map(KeepFree::Bytes);
         };
         match number.parse() {
             Ok(percent @ 0..=100) => Ok(KeepFree::Percent(percent)),
-            _ => Err(quantity::ValueError::Share(text.to_owned())),
+            _ => Err(ValueError::Share(text.to_owned())),
         }
     }
 
     /// What files may still take of the file system of `directory`, if this much stays free. Fails
     /// if there is no room for a file of `size` bytes. Unlimited if the file system does not report
     /// its size.
-    pub(super) fn allows(self, directory: &OwnedFd, size: u64) -> Result<Room, String> {
+    pub(super) fn allows(self, directory: &OwnedFd, size: u64) -> Result<Room, Refusal> {
         let Ok(space) = space(directory) else { return Ok(Room { files: None, bytes: u64::MAX }) };
         let Space { total, free, files_total, files_free } = space;
         let (kept, files_kept) = match self {
@@ -344,24 +331,17 @@ impl KeepFree {
         // Some file systems have no fixed number of files.
         let files = (files_total > 0).then(|| files_free.saturating_sub(files_kept));
         if files == Some(0) {
-            return Err(format!(
-                "no room for one more file: {files_free} of {files_total} are free on the server, \
-                 and {files_kept} have to stay free: delete files there, or have it started with a \
-                 smaller --keep-free"
-            ));
+            return Err(Refusal::DiskFiles {
+                free: files_free,
+                total: files_total,
+                kept: files_kept,
+            });
         }
         let bytes = free.saturating_sub(kept);
         if bytes >= size {
             return Ok(Room { files, bytes });
         }
-        Err(format!(
-            "no room for {}: {} of {} are free on the server, and {} have to stay free: delete files \
-             there, or have it started with a smaller --keep-free",
-            show_size(size),
-            show_size(free),
-            show_size(total),
-            show_size(kept)
-        ))
+        Err(Refusal::DiskBytes { size, free, total, kept })
     }
 }
 
@@ -417,13 +397,13 @@ mod tests {
         let taken = Arc::new(Taken::default());
         let admit = |size| limits.admit(&taken, ip("192.0.2.1"), size);
         let first = admit(900).expect("a place");
-        let bytes = admit(101).expect_err("too large");
+        let bytes = admit(101).expect_err("too large").to_string();
         assert!(bytes.contains("101") && bytes.contains("--max-bytes"), "{bytes}");
         let (_second, third) = (admit(100).expect("a place"), admit(0).expect("a place"));
-        let files = admit(0).expect_err("too many");
+        let files = admit(0).expect_err("too many").to_string();
         assert!(files.contains("(3)") && files.contains("--max-files"), "{files}");
         drop(third);
-        assert!(admit(u64::MAX).expect_err("too large").contains("--max-bytes"));
+        assert!(admit(u64::MAX).expect_err("too large").to_string().contains("--max-bytes"));
         drop(first);
         admit(900).expect("what was given back");
     }
@@ -433,21 +413,22 @@ mod tests {
         let limits = limits(8, 1000, 75);
         let taken = Arc::new(Taken::default());
         let admit = |address: &str, size| limits.admit(&taken, ip(address), size);
-        let refused = admit("2001:db8::1", 751).expect_err("one file is no exception");
+        let refused = admit("2001:db8::1", 751).expect_err("no exception").to_string();
         assert!(refused.contains("751") && refused.contains("--max-bytes"), "{refused}");
         let places: Vec<_> = (0..6).map(|_| admit("2001:db8::1", 1).expect("a place")).collect();
         for same in ["2001:db8::1", "2001:db8::ffff:0:0:2"] {
-            let refused = admit(same, 1).expect_err("too many");
+            let refused = admit(same, 1).expect_err("too many").to_string();
             assert!(refused.contains("6 files") && refused.contains("address"), "{refused}");
         }
         let first = admit("2001:db8:0:1::1", 1).expect("another address of the network");
-        let refused = admit("2001:db8:0:2::1", 1).expect_err("a third one");
+        let refused = admit("2001:db8:0:2::1", 1).expect_err("a third one").to_string();
         assert!(refused.contains("network"), "{refused}");
         let other = admit("2001:db8:1::1", 700).expect("another network has the rest");
         drop((places, first, other));
         assert!(taken.state().accounts.is_empty(), "nothing is kept of those who have gone");
         let mapped = admit("::ffff:192.0.2.1", 750).expect("three quarters");
-        assert!(admit("192.0.2.1", 1).expect_err("the same address").contains("one address"));
+        let refused = admit("192.0.2.1", 1).expect_err("the same address").to_string();
+        assert!(refused.contains("one address"), "{refused}");
         drop(mapped);
     }
 
@@ -458,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn however_many_addresses_take_all_they_may_some_is_left() {
+    fn many_addresses_that_use_their_whole_share_leave_some() {
         let few = limits(64, u64::MAX, 75);
         let taken = Arc::new(Taken::default());
         let places = all_of_a_network(few, &taken, 1);
@@ -478,13 +459,13 @@ mod tests {
         let taken = Arc::new(Taken::default());
         let place = |address: &str, size| limits.admit(&taken, ip(address), size).expect("a place");
         let room = |bytes, files| Room { files: Some(files), bytes };
-        assert_eq!(place("192.0.2.1", 700).refusal(room(1000, 100)), None, "three quarters");
+        assert!(place("192.0.2.1", 700).refusal(room(1000, 100)).is_none(), "three quarters");
         assert!(place("192.0.2.1", 751).refusal(room(1000, 100)).is_some(), "more");
         place("192.0.2.1", 700).stored();
-        let more = place("192.0.2.1", 51).refusal(room(300, 100)).expect("751 of 1000");
+        let more = place("192.0.2.1", 51).refusal(room(300, 100)).expect("751 of 1000").to_string();
         assert!(more.contains("700") && more.contains("--address-share"), "{more}");
-        assert_eq!(place("192.0.2.1", 50).refusal(room(300, 100)), None, "750 of 1000");
-        assert_eq!(place("198.51.100.1", 225).refusal(room(300, 100)), None, "another address");
+        assert!(place("192.0.2.1", 50).refusal(room(300, 100)).is_none(), "750 of 1000");
+        assert!(place("198.51.100.1", 225).refusal(room(300, 100)).is_none(), "another address");
         for _ in 0..3 {
             place("198.51.100.1", 0).stored();
         }
@@ -493,11 +474,8 @@ mod tests {
         for account in taken.state().accounts.values_mut() {
             account.since = account.since.and_then(|since| since.checked_sub(STORED_FOR));
         }
-        assert_eq!(
-            place("192.0.2.1", 225).refusal(room(300, 100)),
-            None,
-            "what was stored is no more counted"
-        );
+        let refusal = place("192.0.2.1", 225).refusal(room(300, 100));
+        assert!(refusal.is_none(), "the stored file is no longer counted");
     }
 
     #[test]
@@ -530,7 +508,8 @@ mod tests {
         let Space { total, free, .. } = space(&directory).expect("known");
         assert!(free <= total && total > 0);
         assert!(KeepFree::Bytes(0).allows(&directory, free / 2).is_ok());
-        let refused = KeepFree::Percent(100).allows(&directory, 1).expect_err("not a byte");
+        let refused =
+            KeepFree::Percent(100).allows(&directory, 1).expect_err("not a byte").to_string();
         assert!(refused.contains("--keep-free"), "{refused}");
     }
 }

@@ -6,7 +6,7 @@
 
 use fairway::SegmentKey;
 
-use crate::codec::{Reader, Writer};
+use crate::codec::{MessageError, Reader, Writer};
 
 /// Number of the server's Jetty for these messages.
 pub(super) const JETTY: u32 = 1001;
@@ -68,17 +68,9 @@ impl Message {
     }
 
     /// Decodes the message in `bytes`, or returns why there is none.
-    pub(super) fn decode(bytes: &[u8]) -> Result<Message, String> {
-        let (version, kind, fields) = Reader::message(PROTOCOL, bytes)
-            .ok_or("the other side does not speak fairway copy: check the address and the port")?;
-        if version != VERSION {
-            return Err(format!(
-                "the other side speaks version {version} of fairway copy and this side {VERSION}: \
-                 run the same release on both"
-            ));
-        }
-        Self::fields(kind, fields)
-            .ok_or_else(|| format!("a message of kind {kind} makes no sense: run the same release"))
+    pub(super) fn decode(bytes: &[u8]) -> Result<Message, MessageError> {
+        let (kind, fields) = Reader::message("fairway copy", PROTOCOL, VERSION, bytes)?;
+        Self::fields(kind, fields).ok_or(MessageError::Kind(kind))
     }
 
     fn fields(kind: u8, mut fields: Reader<'_>) -> Option<Message> {
@@ -127,7 +119,10 @@ mod tests {
             assert_eq!(Message::decode(&bytes), Ok(message));
         }
         assert!(Message::decode(b"FwPf\x01\x03").is_err());
-        assert!(Message::decode(b"FwCp\x02\x03").is_err_and(|error| error.contains("version 2")));
+        assert!(
+            Message::decode(b"FwCp\x02\x03")
+                .is_err_and(|error| error.to_string().contains("version 2"))
+        );
         assert!(Message::decode(b"FwCp\x01\x03more").is_err());
         assert!(Message::decode(b"FwCp\x01\x63").is_err());
     }

@@ -5,6 +5,7 @@ use fairway::{Context, Memory, Peer, Rights, Segment};
 
 use super::incoming::{Directory, Incoming};
 use super::limits::{KeepFree, Place};
+use super::refusal::Refusal;
 
 /// Pages of longer files are created when they are written, so that no client can take all memory
 /// at once.
@@ -40,16 +41,14 @@ impl Request {
         context: &Context,
         directory: &Directory,
         keep_free: KeepFree,
-    ) -> Result<Opened, String> {
-        let text = |error: fairway::Error| error.to_string();
+    ) -> Result<Opened, Refusal> {
         let (size, mode, overwrite) = (self.size, self.mode, self.overwrite);
         let incoming =
             directory.create(&self.name, size, mode, overwrite, (keep_free, &self.place))?;
         let mut segment = None;
         if incoming.size > 0 {
-            let memory =
-                Memory::map_file(&incoming.file, true).map_err(|error| text(error.into()))?;
-            let registered = context.register(memory, Rights::WRITE).map_err(text)?;
+            let memory = Memory::map_file(&incoming.file, true).map_err(fairway::Error::from)?;
+            let registered = context.register(memory, Rights::WRITE)?;
             if incoming.size <= POPULATE_BYTES_MAX {
                 populate(&registered);
             }

@@ -14,6 +14,7 @@ use super::limits::{Limits, Place, Taken};
 use super::lines::{Lines, say};
 use super::message::{JETTY, MESSAGE_BYTES, Message};
 use super::opening::{Opened, Request};
+use super::refusal::Refusal;
 use super::stale;
 use crate::args::ServeOptions;
 use crate::failure::Failure;
@@ -31,6 +32,9 @@ const LAST_WAIT: Duration = Duration::from_millis(500);
 const SHORT_STEP: Duration = Duration::from_millis(1);
 /// Number of keep-alives within the time after which a silent client is dead.
 const KEEP_ALIVES: u32 = 6;
+
+/// Refusal of a message that belongs to no copy.
+const NO_COPY: Refusal = Refusal::State("no copy is going on");
 
 /// Runs `fairway serve`.
 pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
@@ -114,7 +118,7 @@ struct Server {
 /// Result of work on another thread.
 enum Finished {
     /// The file was created, or not.
-    Opened(Box<Request>, Result<Opened, String>),
+    Opened(Box<Request>, Result<Opened, Refusal>),
     /// The file was hashed, and the hash was sent.
     Hashed(Copy),
 }
@@ -208,19 +212,20 @@ impl Server {
                 self.forget(channel, Some("the client has given it up"));
                 Ok(())
             }
-            Ok(_) => Err("the client sent what makes no sense now".into()),
-            Err(error) => Err(error),
+            Ok(_) => Err(Refusal::State("the client sent an unexpected message")),
+            Err(error) => Err(error.into()),
         };
         if let Err(reason) = result {
-            self.refuse(peer, reply_to, reason);
+            self.refuse(peer, reply_to, &reason);
         }
     }
 
-    fn refuse(&mut self, peer: &Peer, reply_to: u32, reason: String) {
+    fn refuse(&mut self, peer: &Peer, reply_to: u32, refusal: &Refusal) {
         self.forget(peer.channel(), None);
-        self.refusals.print(&format!("{}: refused: {reason}", peer.address()));
+        self.refusals.print(&format!("{}: refused: {refusal}", peer.address()));
         // A client that has gone needs no answer.
-        let _ = self.mailbox.send(peer, reply_to, &Message::Refusal(reason).encode());
+        let message = Message::Refusal(refusal.to_string());
+        let _ = self.mailbox.send(peer, reply_to, &message.encode());
     }
 
     /// Drops a client's file, or its request for one, with a line in the log if `why` is given.
@@ -234,7 +239,7 @@ impl Server {
     }
 
     /// Creates a file on another thread, while the server continues.
-    fn open(&mut self, request: Request) -> Result<(), String> {
+    fn open(&mut self, request: Request) -> Result<(), Refusal> {
         let (context, directory) = (self.context.clone(), Arc::clone(&self.directory));
         let (sender, keep_free) = (self.sender.clone(), self.limits.keep_free);
         let (channel, ticket) = (request.peer.channel(), request.ticket);
@@ -273,7 +278,7 @@ impl Server {
                     Err(reason) if is_wanted => {
                         let Request { peer, reply_to, place, .. } = *request;
                         drop(place);
-                        self.refuse(&peer, reply_to, reason);
+                        self.refuse(&peer, reply_to, &reason);
                     }
                     Err(_) => {}
                 }
@@ -298,17 +303,17 @@ impl Server {
             Err(reason) => {
                 let peer = copy.peer.clone();
                 copy.discard(None);
-                self.refuse(&peer, reply_to, reason);
+                self.refuse(&peer, reply_to, &reason);
             }
         }
     }
 
     /// Hashes the file on another thread, while the server continues.
-    fn done(&mut self, channel: ChannelId) -> Result<(), String> {
-        let mut copy = self.copies.remove(&channel).ok_or("no copy is going on")?;
+    fn done(&mut self, channel: ChannelId) -> Result<(), Refusal> {
+        let mut copy = self.copies.remove(&channel).ok_or(NO_COPY)?;
         if copy.hashed {
             copy.discard(None);
-            return Err("the file has been hashed already".into());
+            return Err(Refusal::State("the file has been hashed already"));
         }
         // The client can't write to the pages any more while they are hashed.
         copy.segment = None;
@@ -329,10 +334,10 @@ impl Server {
     }
 
     /// Stores the file on another thread, while the server continues.
-    fn commit(&mut self, channel: ChannelId) -> Result<(), String> {
-        let copy = self.copies.remove(&channel).ok_or("no copy is going on")?;
+    fn commit(&mut self, channel: ChannelId) -> Result<(), Refusal> {
+        let copy = self.copies.remove(&channel).ok_or(NO_COPY)?;
         if !copy.hashed {
-            return Err("the file has not been compared yet".into());
+            return Err(Refusal::State("the file has not been compared yet"));
         }
         let mailbox = Arc::clone(&self.mailbox);
         let work = move || {
@@ -349,7 +354,7 @@ impl Server {
                 }
                 Err(error) => {
                     drop(place);
-                    Message::Refusal(error)
+                    Message::Refusal(error.to_string())
                 }
             };
             // Whether the file is stored does not depend on whether the client is still connected.
@@ -361,10 +366,10 @@ impl Server {
 
 /// Runs `work` on a new thread. If no thread can be started, `work` is dropped, and the copy with
 /// it.
-fn beside(work: impl FnOnce() + Send + 'static) -> Result<(), String> {
+fn beside(work: impl FnOnce() + Send + 'static) -> Result<(), Refusal> {
     match std::thread::Builder::new().name("fairway-file".into()).spawn(work) {
         Ok(_) => Ok(()),
-        Err(error) => Err(format!("the server has no thread for it ({error}): try again later")),
+        Err(error) => Err(Refusal::Thread(error)),
     }
 }
 
@@ -381,9 +386,7 @@ impl Copy {
         });
     }
 
-    fn answer(&self, mailbox: &Mailbox, message: &Message) -> Result<(), String> {
-        mailbox
-            .send(&self.peer, self.reply_to, &message.encode())
-            .map_err(|failure| failure.to_string())
+    fn answer(&self, mailbox: &Mailbox, message: &Message) -> Result<(), Refusal> {
+        Ok(mailbox.send(&self.peer, self.reply_to, &message.encode())?)
     }
 }

@@ -16,6 +16,7 @@ pub(super) fn gather(peer: Option<PeerReading>) -> Readings {
     Readings {
         kernel: system::line("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".into()),
         udp: sockets::udp().map_err(|error| error.to_string()),
+        af_xdp: fairway_port::xdp::check().map_err(|error| error.to_string()),
         shared_memory: sockets::shared_memory().map_err(|error| error.to_string()),
         rdma_devices: system::entries("/sys/class/infiniband"),
         interfaces: system::interfaces(),

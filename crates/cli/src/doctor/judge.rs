@@ -61,7 +61,11 @@ pub(crate) fn judge(readings: &Readings) -> Vec<Finding> {
 fn datapaths(readings: &Readings) -> Vec<Finding> {
     const SECTION: &str = "datapath";
     let udp = match &readings.udp {
-        Ok(_) => fine(SECTION, "udp", "chosen: sockets can be opened, and packets arrive"),
+        Ok(_) => fine(
+            SECTION,
+            "udp",
+            "chosen for all other peers: sockets can be opened, and packets arrive",
+        ),
         Err(error) => fine(SECTION, "udp", format!("does not work: {error}"))
             .but(Verdict::Broken, "sudo ip link set lo up; let this process open UDP sockets"),
     };
@@ -69,23 +73,31 @@ fn datapaths(readings: &Readings) -> Vec<Finding> {
         Ok(()) => fine(
             SECTION,
             "shared memory",
-            "used for loads, stores and atomics between \
-            processes of one user on this host, on memory that is allocated as shared",
+            "chosen for peers that the same user runs on this host: packets, \
+             and loads, stores and atomics on memory that is allocated as shared",
         ),
         Err(error) => fine(SECTION, "shared memory", format!("not used: {error}")).but(
             Verdict::Slower,
             "allow memfd_create and abstract Unix sockets; the network carries it meanwhile",
         ),
     };
-    let af_xdp = fine(SECTION, "af_xdp", "not chosen: this version is built without it")
-        .but(Verdict::Missing, "nothing to do: UDP carries everything");
+    let af_xdp = match &readings.af_xdp {
+        Ok(()) => {
+            fine(SECTION, "af_xdp", "can be used, with --datapath xdp and an address to bind")
+        }
+        Err(error) => fine(SECTION, "af_xdp", format!("cannot be used: {error}")).but(
+            Verdict::Missing,
+            "UDP carries everything; for --datapath xdp run as root, or \
+             sudo setcap cap_net_raw,cap_net_admin,cap_bpf=ep PROGRAM",
+        ),
+    };
     let rdma = match readings.rdma_devices.as_slice() {
         [] => fine(SECTION, "rdma devices", "none seen, and none needed"),
         devices => fine(
             SECTION,
             "rdma devices",
             format!(
-                "seen, not chosen: {}; Fairway sends through UDP sockets only",
+                "seen, not chosen: {}; Fairway uses no RDMA verbs of other devices",
                 devices.join(", ")
             ),
         ),
@@ -126,16 +138,16 @@ fn buffers(buffers: &Buffers) -> Vec<Finding> {
         let usable = granted / 2;
         let max = max.map_or("unknown".to_owned(), quantity::show_size);
         let found = format!(
-            "got {} of the {} asked for (net.core.{setting} {max})",
+            "got {} of the {} requested (net.core.{setting} {max})",
             quantity::show_size(usable as u64),
-            quantity::show_size(buffers.asked as u64)
+            quantity::show_size(buffers.requested as u64)
         );
         let finding = fine("socket buffers", name, found);
-        match usable >= buffers.asked {
+        match usable >= buffers.requested {
             true => finding,
             false => finding.but(
                 Verdict::Slower,
-                format!("sudo sysctl -w net.core.{setting}={}", buffers.asked),
+                format!("sudo sysctl -w net.core.{setting}={}", buffers.requested),
             ),
         }
     };
@@ -423,7 +435,7 @@ fn reached(connection: &Connection) -> Vec<Finding> {
     findings.push(match connection.long_packets {
         Some(false) => length.but(
             Verdict::Broken,
-            "longer packets vanish on other paths: add --mtu 1024, or mend the MTU on the way",
+            "longer packets are lost on other paths: add --mtu 1024, or correct the MTU on the path",
         ),
         _ if (*mtu as usize) < PAYLOAD_BYTES => length.but(
             Verdict::Slower,

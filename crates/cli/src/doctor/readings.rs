@@ -14,6 +14,8 @@ pub(crate) struct Readings {
     pub(crate) udp: Result<Udp, String>,
     /// Whether two processes of this user can share memory that Fairway allocates.
     pub(crate) shared_memory: Result<(), String>,
+    /// Whether AF_XDP sockets can be opened, and the program for them loaded.
+    pub(crate) af_xdp: Result<(), String>,
     /// Names of the RDMA devices that the kernel has.
     pub(crate) rdma_devices: Vec<String>,
     pub(crate) interfaces: Vec<Interface>,
@@ -49,7 +51,7 @@ pub(crate) struct Udp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Buffers {
     /// Size that Fairway requests for each direction.
-    pub(crate) asked: usize,
+    pub(crate) requested: usize,
     /// Size of the send buffer that the kernel reports: twice the granted size, for its own
     /// records.
     pub(crate) send: usize,

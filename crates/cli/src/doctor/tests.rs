@@ -19,13 +19,14 @@ fn good() -> Readings {
             segments_max: 128,
             unfragmented: true,
             buffers: Buffers {
-                asked: 4 << 20,
+                requested: 4 << 20,
                 send: 8 << 20,
                 receive: 8 << 20,
                 receive_max: Some(4 << 20),
                 send_max: Some(4 << 20),
             },
         }),
+        af_xdp: Ok(()),
         shared_memory: Ok(()),
         rdma_devices: Vec::new(),
         interfaces: vec![interface("lo", 65_536, true), interface("eth0", 9000, false)],
@@ -73,11 +74,9 @@ fn with_peer(connection: Connection) -> Readings {
     Readings { peer: Some(PeerReading { host, result: Ok(connection) }), ..good() }
 }
 
-/// The findings that are not `ok`, except that AF_XDP is not built.
+/// The findings that are not `ok`.
 fn complaints(readings: &Readings) -> Vec<Finding> {
-    let is_ordinary =
-        |finding: &Finding| finding.verdict == Verdict::Ok || finding.name == "af_xdp";
-    judge(readings).into_iter().filter(|finding| !is_ordinary(finding)).collect()
+    judge(readings).into_iter().filter(|finding| finding.verdict != Verdict::Ok).collect()
 }
 
 /// Asserts that there is exactly one complaint about a machine, with this verdict and these words
@@ -99,7 +98,15 @@ fn good_machine_gives_no_complaint_and_names_the_chosen_datapath() {
     assert_eq!(complaints(&good()), []);
     let report = text(&judge(&good()));
     assert!(report.contains("udp                    chosen"), "{report}");
-    assert!(report.ends_with("nothing is broken: 23 ok, 0 slower, 1 missing\n"), "{report}");
+    assert!(report.ends_with("nothing is broken: 24 ok, 0 slower, 0 missing\n"), "{report}");
+}
+
+#[test]
+fn af_xdp_that_is_refused_is_missing_with_the_capabilities_that_it_needs() {
+    let refused = "AF_XDP sockets (CAP_NET_RAW): Operation not permitted (os error 1)";
+    let readings = Readings { af_xdp: Err(refused.into()), ..good() };
+    expect_one(&readings, "af_xdp", Verdict::Missing, "cap_net_raw,cap_net_admin,cap_bpf");
+    assert!(text(&judge(&readings)).contains(refused));
 }
 
 #[test]

@@ -45,7 +45,7 @@ pub(super) fn state(options: &InfoOptions) -> Value {
         u64::from(limits.deferred),
         true,
     ));
-    records.push(record("socket buffer, asked for", BUFFER_BYTES as u64, 2 * SOCKETS, true));
+    records.push(record("socket buffer, requested", BUFFER_BYTES as u64, 2 * SOCKETS, true));
     let sum = |pooled: bool| -> u64 {
         let records = records.iter().filter(|record| record["pooled"] == json!(pooled));
         records.filter_map(|record| record["total"].as_u64()).sum()
@@ -122,7 +122,7 @@ fn each_text(value: &Value) -> String {
         "Jetty",
         "jetty_bytes",
         format!(
-            "; {} more once it asks for order, and {} for each node it does so with",
+            "; {} more once it requests order, and {} for each node it does so with",
             each["jetty_order_bytes"], each["jetty_order_per_node_bytes"]
         ),
     );

@@ -16,7 +16,7 @@ pub(crate) struct NicOptions {
     #[command(flatten)]
     pub(crate) model: ModelOptions,
 
-    /// Show the round trip phase by phase: what it took, and what it waited
+    /// Show each phase of the round trip: its time, and the time that it waited
     #[arg(long, conflicts_with = "json")]
     pub(crate) explain: bool,
 
@@ -24,34 +24,35 @@ pub(crate) struct NicOptions {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Show all constants, with their sources, and end
+    /// Show all constants with their sources, and end
     #[arg(long)]
     pub(crate) constants: bool,
 
-    /// Show what the state of --jetties applications and --connections hosts takes, and end
+    /// Show the size of the state of --jetties applications and --connections hosts, and end
     #[arg(long)]
     pub(crate) state: bool,
 
-    /// Run what a text file says: each line options without their dashes, with lists
+    /// Run the lines of a text file: options without their dashes, with lists of values
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) sweep: Option<PathBuf>,
 }
 
-/// What one run is asked to do.
+/// Parameters of one run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ModelOptions {
-    /// ub-ldst, ub-urma, roce-bf, roce-dma, roce-irn, infiniswap, fastswap or coherent
+    /// The modelled stack: ub-ldst, ub-urma, roce-bf, roce-dma, roce-irn, infiniswap, fastswap or
+    /// coherent
     #[arg(long, default_value = "ub-urma", value_parser = stack)]
     stack: Stack,
 
-    /// bulk, incast, ptr-chase, graph-bfs, hash-probe, cas-lock, barrier, ycsb-a to ycsb-f, zipf,
-    /// scan, scan-dirty, share, fanout or setup
+    /// The workload: bulk, incast, ptr-chase, graph-bfs, hash-probe, cas-lock, barrier, ycsb-a to
+    /// ycsb-f, zipf, scan, scan-dirty, share, fanout or setup
     #[arg(long, default_value = "bulk", value_parser = workload)]
     workload: WorkloadKind,
 
-    /// read, write, send, load, store, fadd or cas: for bulk and incast; ptr-chase takes read or
-    /// load. On ub-ldst load and store are instructions, and the others go through queues as on
-    /// ub-urma [default: read; of infiniswap and fastswap, load]
+    /// Operation of bulk and incast: read, write, send, load, store, fadd or cas; of ptr-chase:
+    /// read or load. On ub-ldst load and store are instructions, and the others use queues as on
+    /// ub-urma [default: read; on infiniswap and fastswap, load]
     #[arg(long, value_parser = verb)]
     verb: Option<Verb>,
 
@@ -59,79 +60,80 @@ pub(crate) struct ModelOptions {
     #[arg(long, default_value = "64", value_name = "BYTES", value_parser = payload)]
     payload: u32,
 
-    /// One way over the wire
+    /// Time of one way over the wire, in nanoseconds
     #[arg(long, default_value_t = 100.0, value_name = "NS")]
     link_ns: f64,
 
-    /// Operations in flight per initiating host: actors that do one thing after the other
+    /// Operations in flight per initiating host
     #[arg(long, default_value_t = 1, value_name = "N")]
     concurrency: u32,
 
-    /// Work requests that may share a doorbell, where a core posts several one after the other
+    /// Work requests that share a doorbell, if a core posts several in a row
     #[arg(long, default_value_t = 1, value_name = "N")]
     batch: u32,
 
-    /// Hosts: with two, the first initiates; with more, all do, to all others
+    /// Number of hosts: of two, the first initiates; of more, each initiates to all others
     #[arg(long, default_value_t = 2, value_name = "N")]
     hosts: u32,
 
-    /// Endpoints per host, each with a core of its own
+    /// Number of endpoints per host, each with a core of its own
     #[arg(long, default_value_t = 1, value_name = "N")]
     jetties: u32,
 
-    /// Remote nodes that each host is connected to
+    /// Number of remote nodes to which each host is connected
     #[arg(long, default_value_t = 1, value_name = "N")]
     connections: u32,
 
-    /// Endpoints at the target among which SENDs are spread
+    /// Number of endpoints at the target among which SENDs are spread
     #[arg(long, default_value_t = 1, value_name = "N")]
     remote_jetties: u32,
 
-    /// Choose pairs of endpoints with Zipf popularity of this exponent, instead of in turn
+    /// Choose pairs of endpoints by a Zipf distribution of this exponent, not in turn
     #[arg(long, value_name = "EXPONENT")]
     popularity: Option<f64>,
 
-    /// none, roi, rot, rol, fence or uno (UB only)
+    /// Order of the operations: none, roi, rot, rol, fence or uno (UB only)
     #[arg(long, default_value = "none", value_parser = order)]
     order: Ordering,
 
-    /// Of 100 operations, how many ask for it
+    /// Percentage of operations to which --order applies
     #[arg(long, default_value_t = 100, value_name = "PERCENT")]
     order_percent: u32,
 
-    /// Chance of a packet to be lost
+    /// Probability that a packet is lost, 0 to 1
     #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
     loss: f64,
 
-    /// Which packets --loss is about: requests, responses, acks, or several of them
+    /// Packets to which --loss applies: requests, responses, acks, or several of them
     #[arg(long, value_delimiter = ',', value_name = "ROLE")]
     loss_of: Vec<String>,
 
-    /// Exponential excess of wire and DMA times, as a factor of each
+    /// Mean of an exponential delay that is added to wire and DMA times, as a multiple of each
     #[arg(long, default_value_t = 0.0, value_name = "FACTOR")]
     jitter: f64,
 
-    /// A packet comes up to N full packets later than its turn, at random, both ways
+    /// Delay each packet by a random time of up to N full packets, in both directions
     #[arg(long, default_value_t = 0, value_name = "N")]
     reorder: u32,
 
-    /// What the CPU caches of remote memory: wb, wt or uc (ub-ldst only)
+    /// How the CPU caches remote memory: wb (write-back), wt (write-through) or uc (uncached);
+    /// ub-ldst only
     #[arg(long, default_value = "uc", value_parser = cache)]
     cache: CachePolicy,
 
-    /// Of 100 hops of ptr-chase, how many stay among 32 lines
+    /// Percentage of hops of ptr-chase that stay among 32 lines
     #[arg(long, default_value_t = 0, value_name = "PERCENT")]
     locality: u32,
 
-    /// Records or lines of the working set
+    /// Number of records or lines of the working set
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     keys: u64,
 
-    /// Reads of every reader after each change (share)
+    /// Number of reads of every reader after each change (share)
     #[arg(long, default_value_t = 1, value_name = "N")]
     reads: u32,
 
-    /// Read from caches without fences, and count the values that were stale (share)
+    /// Read from caches without fences, and count stale values (share)
     #[arg(long)]
     unfenced: bool,
 
@@ -139,47 +141,48 @@ pub(crate) struct ModelOptions {
     #[arg(long, default_value = "direct", value_parser = dispatching)]
     dispatch: Dispatching,
 
-    /// The target's endpoints share their receives (fanout)
+    /// Let the endpoints of the target share their receives (fanout)
     #[arg(long)]
     srq: bool,
 
-    /// Zipf's exponent, of YCSB and zipf
+    /// Exponent of the Zipf distribution of YCSB and zipf
     #[arg(long, default_value_t = 0.99, value_name = "EXPONENT")]
     skew: f64,
 
-    /// poll, call (by a system call) or interrupt
+    /// How the application receives completions: poll, call (system call) or interrupt
     #[arg(long, default_value = "poll", value_parser = notice)]
     completion: Notice,
 
-    /// Open loop: operations per microsecond that arrive, at random times (bulk, zipf)
+    /// Operations that arrive per microsecond, at random times: an open loop (bulk, zipf)
     #[arg(long, value_name = "MOPS")]
     rate: Option<f64>,
 
-    /// Operations in all
+    /// Number of operations in all
     #[arg(long, default_value_t = 1000, value_name = "N")]
     ops: u64,
 
-    /// Payload bytes of a packet
+    /// Most bytes of payload in a packet
     #[arg(long, default_value_t = 4096, value_name = "BYTES")]
     mtu: u32,
 
-    /// Policies of UB channels, as of `fairway perf`; RoCE heeds cc=dcqcn only
+    /// Policies of UB channels, as in `fairway perf`; RoCE supports cc=dcqcn only
     #[arg(long, default_value = "cc=fixed:16M")]
     policy: String,
 
-    /// Take a feature away: split (Jetty and channel), bus (the NIC's place on it), unordered
+    /// Remove a feature: split (of Jetty and channel), bus (the NIC on the bus), unordered
     #[arg(long, value_delimiter = ',', value_name = "FEATURE")]
     without: Vec<String>,
 
-    /// Give a constant another value (see --constants)
+    /// Set a constant, as --constants shows them
     #[arg(long = "set", value_delimiter = ',', value_name = "NAME=VALUE")]
     set: Vec<String>,
 
-    /// The published model: nothing is ever occupied, messages are stored and forwarded whole
+    /// Run the published model, in which resources are never occupied and messages are forwarded
+    /// whole
     #[arg(long)]
     oracle: bool,
 
-    /// Of everything that is drawn
+    /// Seed of all random decisions
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -308,7 +311,7 @@ impl ModelOptions {
 }
 
 /// The options of a run, for a JSON object.
-pub(super) fn asked(config: &Config) -> Map<String, Value> {
+pub(super) fn requested(config: &Config) -> Map<String, Value> {
     let (reads, fenced) = match config.workload {
         WorkloadKind::Share { reads, fenced } => (Some(reads), Some(fenced)),
         _ => (None, None),

@@ -86,7 +86,7 @@ pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Me
             let counters = session.link.context.counters();
             let (nic, port) = (counters.nic, counters.port);
             return Err(Failure::failed(format!(
-                "nothing was completed for {TIMEOUT:?}, {idle} times asked: look what became of the \
+                "nothing was completed for {TIMEOUT:?}, checked {idle} times: look what became of the \
                  server (here: {} polls, {} packets sent, {} received, last error {:?})",
                 nic.polls, port.packets_sent, port.packets_received, counters.last_error
             )));
@@ -162,7 +162,7 @@ impl Flow {
         self.in_flight -= 1;
         session.compare(slot, completion)?;
         if self.check_at.is_some_and(|due| now >= due) {
-            session.ask_check(slot)?;
+            session.request_check(slot)?;
             (self.check_at, self.checked) = (None, Some(slot));
         } else {
             self.free.push_back(slot);

@@ -33,8 +33,8 @@ const TIMES_MAX: usize = 1 << 20;
 /// What there is to say about flows.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct FlowOptions {
-    /// Run one flow for each of these message sizes at once, and report the rate of each (write and
-    /// read); 64K*3 is three of 64K
+    /// Run a flow for each of these message sizes at the same time, and report the rate of each
+    /// (write and read only); 64K*3 means three flows of 64K
     #[arg(
         long,
         value_name = "SIZE,..",
@@ -43,25 +43,25 @@ pub(crate) struct FlowOptions {
     )]
     pub(crate) flows: Option<Flows>,
 
-    /// With --flows: weights of the flows, in their order; the last one holds for the rest
+    /// With --flows: weights of the flows in their order; the last one applies to the rest
     #[arg(long, value_name = "N,..", value_delimiter = ',', requires = "flows",
           value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) weights: Vec<u16>,
 
-    /// With --flows: tenants of the flows, by number; with :WEIGHT tenants share first, then their
-    /// flows among them
+    /// With --flows: numbers of the tenants to which the flows belong; with :WEIGHT the rate is
+    /// shared among tenants first, and then among the flows of each
     #[arg(long, value_name = "N[:WEIGHT],..", value_delimiter = ',', requires = "flows",
           value_parser = tenant)]
     pub(crate) tenants: Vec<(u16, u16)>,
 
-    /// With --flows: what the line carries, as 10Gbps, for the utilisation, and for static and
-    /// water-filling, unless their policy has a line= of its own [default: what one flow of 1M
-    /// messages gets, measured first]
+    /// With --flows: capacity of the line, as 10Gbps, for the utilisation and for the schedulers
+    /// static and water-filling without a line= of their own [default: measured first, by one flow
+    /// of 1M messages]
     #[arg(long, value_name = "RATE", value_parser = quantity::rate, requires = "flows")]
     pub(crate) line: Option<u64>,
 
-    /// Have the scheduler run on a thread of its own, and not in line with the data path (a
-    /// server's too)
+    /// Run congestion control and scheduler on a thread of their own, not in line with the data
+    /// path (also on a server)
     #[arg(long)]
     pub(crate) control_thread: bool,
 
@@ -114,14 +114,14 @@ fn tenant(text: &str) -> Result<(u16, u16), ValueError> {
 impl FlowOptions {
     /// The policies in `policy`, replaced where an option names one.
     pub(crate) fn policy(&self, policy: Option<Policies>) -> Result<Option<Policies>, Failure> {
-        let asked = [
+        let chosen = [
             ("cc", &self.cc),
             ("path", &self.path),
             ("loss", &self.loss_detector),
             ("sched", &self.sched),
         ];
         let mut result = policy;
-        for (kind, name) in asked {
+        for (kind, name) in chosen {
             if let Some(name) = name {
                 let before = result.unwrap_or_default();
                 result = Some(with(&before, kind, name)?);
@@ -580,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn jains_index_matches_his_definition() {
+    fn jains_index_matches_its_definition() {
         assert_eq!(jain([2.0, 2.0, 2.0].into_iter()), 1.0);
         assert_eq!(jain([1.0, 0.0, 0.0, 0.0].into_iter()), 0.25);
         assert_eq!(jain([1.0, 3.0].into_iter()), 0.8);

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use fairway::{
-    Builder, Completion, Context, Jetty, JettyOptions, Order, Peer, Rights, SegmentKey, Status,
+    Builder, Completion, Context, Jetty, JettyOptions, Order, Peer, PortCounters, Rights,
+    SegmentKey, Status,
 };
 
 use super::message::{MESSAGE_BYTES, Message, Packets, Run, SLOTS_MAX};
@@ -131,6 +132,7 @@ fn row(
     let run = plan(options, operation, link, size)?;
     let mut session = Session::open(link, run, options.corrupt_for_test)?;
     let before = packets(&link.context);
+    let ports_before = link.context.counters().port;
     let measured = if options.latency {
         latency::run(&mut session, options)?
     } else {
@@ -154,12 +156,26 @@ fn row(
         buffer_bytes: Slots::stride(size) * u64::from(run.slots),
         packets: own.with(theirs),
         verified: tally.verified,
+        datapath: datapath(&ports_before, &link.context.counters().port),
         dead_paths: DeadPaths::of(&link.peer),
     };
     if let Some(text) = row.dead_paths.text(&link.peer) {
         eprintln!("fairway perf: {text}");
     }
     judge(&session, messages, lost).map(|()| row)
+}
+
+/// Returns the way that the packets between two readings of the counters have taken.
+fn datapath(before: &PortCounters, after: &PortCounters) -> &'static str {
+    let in_memory = after.packets_sent_in_memory - before.packets_sent_in_memory;
+    let as_frames = after.packets_sent_as_frames - before.packets_sent_as_frames;
+    match (after.packets_sent - before.packets_sent, in_memory, as_frames) {
+        (_, 0, 0) => "udp",
+        (all, in_memory, 0) if all == in_memory => "shm",
+        (_, _, 0) => "shm and udp",
+        (all, _, as_frames) if all == as_frames => "xdp",
+        _ => "xdp and udp",
+    }
 }
 
 /// Number of operations that have not arrived; 0 if they are reliable.
@@ -273,7 +289,7 @@ impl<'a> Session<'a> {
         }
         let depth = 2 * run.depth + 64;
         let jetty = link.context.create_jetty(JettyOptions::default().depth(depth))?;
-        let reply = ask(link, &Message::Run(run), "answer to the request to measure")?;
+        let reply = request(link, &Message::Run(run), "answer to the request to measure")?;
         let Message::Ready { key, jetty: target } = reply else {
             return Err(unexpected(&reply));
         };
@@ -371,7 +387,7 @@ impl<'a> Session<'a> {
     }
 
     /// Requests that the target compares an idle slot.
-    pub(super) fn ask_check(&self, slot: u32) -> Result<(), Failure> {
+    pub(super) fn request_check(&self, slot: u32) -> Result<(), Failure> {
         let uses = self.uses[slot as usize];
         // An atomic's word counts the operations, including the last; a payload's generation counts
         // those before it.
@@ -379,10 +395,10 @@ impl<'a> Session<'a> {
         send_message(self.link, &Message::Check(self.run.session, Payload { slot, generation }))
     }
 
-    /// The answer to [`Session::ask_check`], if it has arrived: the time the target took.
+    /// The answer to [`Session::request_check`], if it has arrived: the time the target took.
     pub(super) fn poll_check(&mut self) -> Result<Option<Duration>, Failure> {
         let Some(mail) = self.link.mailbox.poll()? else { return Ok(None) };
-        match Message::decode(&mail.bytes).map_err(Failure::failed)? {
+        match Message::decode(&mail.bytes)? {
             Message::Checked { tally, spent_ns } => {
                 self.tally.add(&tally);
                 Ok(Some(Duration::from_nanos(spent_ns)))
@@ -402,7 +418,7 @@ impl<'a> Session<'a> {
             }
         }
         let reply =
-            ask(self.link, &Message::Finish(self.run.session, self.uses.clone()), "result")?;
+            request(self.link, &Message::Finish(self.run.session, self.uses.clone()), "result")?;
         let Message::Verdict { tally, messages, packets } = reply else {
             return Err(unexpected(&reply));
         };
@@ -415,10 +431,10 @@ fn send_message(link: &Link, message: &Message) -> Result<(), Failure> {
     link.mailbox.send(&link.peer, super::message::JETTY, &message.encode())
 }
 
-fn ask(link: &Link, message: &Message, awaited: &str) -> Result<Message, Failure> {
+fn request(link: &Link, message: &Message, awaited: &str) -> Result<Message, Failure> {
     send_message(link, message)?;
     let bytes = link.mailbox.answer(&link.peer, awaited, TIMEOUT)?;
-    Message::decode(&bytes).map_err(Failure::failed)
+    Ok(Message::decode(&bytes)?)
 }
 
 fn unexpected(message: &Message) -> Failure {
@@ -427,8 +443,6 @@ fn unexpected(message: &Message) -> Failure {
             let reason = printable_reason(reason.as_ref());
             Failure::failed(format!("the server refuses: {reason}"))
         }
-        _ => {
-            Failure::failed("the server sent what makes no sense now: run the same release on both")
-        }
+        _ => Failure::failed("the server sent an unexpected message: run the same release on both"),
     }
 }

@@ -160,7 +160,7 @@ impl<'s, 'a> Pinger<'s, 'a> {
             return Ok(());
         }
         let slot = ((self.number - 1) % u64::from(self.session.run.slots)) as u32;
-        self.session.ask_check(slot)?;
+        self.session.request_check(slot)?;
         let start = Instant::now();
         while self.session.poll_check()?.is_none() {
             late(start)?;

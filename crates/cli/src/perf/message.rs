@@ -7,9 +7,9 @@
 use fairway::{MailboxAddress, SegmentKey};
 
 use super::operation::Operation;
-use super::order::Asked;
+use super::order::OrderRequest;
 use super::slots::{Mismatch, Payload, Tally};
-use crate::codec::{Reader, Writer};
+use crate::codec::{MessageError, Reader, Writer};
 
 /// Number of the server's Jetty for these messages.
 pub(crate) const JETTY: u32 = 1000;
@@ -40,7 +40,7 @@ pub(crate) struct Run {
     /// Whether the server's application answers every message.
     pub(crate) ping_pong: bool,
     /// Order requested for every operation.
-    pub(crate) order: Asked,
+    pub(crate) order: OrderRequest,
 }
 
 impl Run {
@@ -198,17 +198,9 @@ impl Message {
     }
 
     /// Decodes the message in `bytes`, or returns why there is none.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Message, String> {
-        let (version, kind, fields) = Reader::message(PROTOCOL, bytes)
-            .ok_or("the other side does not speak fairway perf: check the address and the port")?;
-        if version != VERSION {
-            return Err(format!(
-                "the other side speaks version {version} of fairway perf and this side {VERSION}: \
-                 run the same release on both"
-            ));
-        }
-        Self::fields(kind, fields)
-            .ok_or_else(|| format!("a message of kind {kind} makes no sense: run the same release"))
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Message, MessageError> {
+        let (kind, fields) = Reader::message("fairway perf", PROTOCOL, VERSION, bytes)?;
+        Self::fields(kind, fields).ok_or(MessageError::Kind(kind))
     }
 
     fn fields(kind: u8, mut fields: Reader<'_>) -> Option<Message> {
@@ -254,7 +246,7 @@ fn take_run(fields: &mut Reader<'_>) -> Option<Run> {
         operation,
         verify: flags & 1 != 0,
         ping_pong: flags & 2 != 0,
-        order: Asked::from_byte(fields.u8()?)?,
+        order: OrderRequest::from_byte(fields.u8()?)?,
         size: fields.u64()?,
         session: fields.u32()?,
         slots: fields.u32()?,
@@ -314,7 +306,7 @@ mod tests {
             block: 4096,
             verify: true,
             ping_pong: true,
-            order: Asked::from_byte(0b1_1001).expect("an order"),
+            order: OrderRequest::from_byte(0b1_1001).expect("an order"),
         };
         let mut packets = Packets::default();
         for (value, field) in (1..).zip(packets.fields()) {
@@ -358,6 +350,8 @@ mod tests {
         }
         let mut other = messages()[0].encode();
         other[4] = 9;
-        assert!(Message::decode(&other).is_err_and(|error| error.contains("version 9")));
+        assert!(
+            Message::decode(&other).is_err_and(|error| error.to_string().contains("version 9"))
+        );
     }
 }

@@ -6,7 +6,7 @@ use fairway::{Order, ServiceMode, Tag};
 use super::operation::Operation;
 use crate::failure::Failure;
 
-/// Asked of every operation of a measurement.
+/// OrderRequest of every operation of a measurement.
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Order")]
 pub(crate) struct OrderOptions {
@@ -53,7 +53,7 @@ enum TagName {
 
 /// A supported combination of mode, tag and fence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct OrderRequest {
     mode: ServiceMode,
     tag: Tag,
     fence: bool,
@@ -61,8 +61,12 @@ pub(crate) struct Asked {
 
 impl OrderOptions {
     /// The requested order. Fails if `operation` does not support it.
-    pub(crate) fn of(&self, operation: Operation, ping_pong: bool) -> Result<Asked, Failure> {
-        let asked = Asked {
+    pub(crate) fn of(
+        &self,
+        operation: Operation,
+        ping_pong: bool,
+    ) -> Result<OrderRequest, Failure> {
+        let request = OrderRequest {
             mode: self.order.map_or(ServiceMode::default(), Mode::mode),
             tag: self.tag.map_or(Tag::default(), TagName::tag),
             fence: self.fence,
@@ -70,25 +74,25 @@ impl OrderOptions {
         let named = self.named();
         if operation.bypasses() && !named.is_empty() {
             return Err(Failure::usage(format!(
-                "{named} can't be asked of a {}: loads and stores bypass the transport and keep no \
+                "{named} is not possible for a {}: loads and stores bypass the transport and keep no \
                  order: leave it out, or measure read or write",
                 operation.name()
             )));
         }
-        if !asked.is_unreliable() {
-            return Ok(asked);
+        if !request.is_unreliable() {
+            return Ok(request);
         }
         if !operation.may_be_unreliable() {
             return Err(Failure::usage(format!(
-                "{named} can't be asked of {}: unreliable packets carry write, write-imm and send: \
+                "{named} is not possible for {}: unreliable packets carry write, write-imm and send: \
                  choose one of those, or ROI, ROT or ROL",
                 operation.name()
             )));
         }
-        if asked.tag != Tag::No || asked.fence {
+        if request.tag != Tag::No || request.fence {
             return Err(Failure::usage(format!(
-                "{named} can't be: nobody orders unreliable packets: leave out --tag and --fence, \
-                 or choose ROI, ROT or ROL"
+                "{named} is not possible: unreliable packets have no order: leave out --tag and \
+                 --fence, or choose ROI, ROT or ROL"
             )));
         }
         if ping_pong {
@@ -97,7 +101,7 @@ impl OrderOptions {
                  --ping-pong, or choose ROI, ROT or ROL",
             ));
         }
-        Ok(asked)
+        Ok(request)
     }
 
     /// The given options, as written on the command line.
@@ -135,7 +139,7 @@ impl TagName {
     }
 }
 
-impl Asked {
+impl OrderRequest {
     /// The order in the library's form.
     pub(crate) fn order(self) -> Order {
         let order = match self.tag {
@@ -185,7 +189,7 @@ impl Asked {
         let modes = [ServiceMode::Roi, ServiceMode::Rot, ServiceMode::Rol, ServiceMode::Uno];
         let tag = *[Tag::No, Tag::Ro, Tag::So, Tag::Mo].get(usize::from(byte >> 2 & 3))?;
         let mode = modes[usize::from(byte & 3)];
-        (byte < 32).then_some(Asked { mode, tag, fence: byte & 16 != 0 })
+        (byte < 32).then_some(OrderRequest { mode, tag, fence: byte & 16 != 0 })
     }
 }
 
@@ -195,9 +199,11 @@ mod tests {
 
     #[test]
     fn every_order_survives_as_a_byte() {
-        let all: Vec<Asked> = (0..=u8::MAX).filter_map(Asked::from_byte).collect();
+        let all: Vec<OrderRequest> = (0..=u8::MAX).filter_map(OrderRequest::from_byte).collect();
         assert_eq!(all.len(), 4 * 4 * 2);
-        assert!(all.iter().all(|asked| Asked::from_byte(asked.to_byte()) == Some(*asked)));
-        assert!(all.contains(&Asked::default()));
+        assert!(
+            all.iter().all(|request| OrderRequest::from_byte(request.to_byte()) == Some(*request))
+        );
+        assert!(all.contains(&OrderRequest::default()));
     }
 }

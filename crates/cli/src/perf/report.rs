@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::initiator::Measured;
 use super::message::Packets;
 use super::operation::Operation;
-use super::order::Asked;
+use super::order::OrderRequest;
 use crate::paths::DeadPaths;
 use crate::quantity::show_size;
 
@@ -15,7 +15,7 @@ pub(super) struct Row {
     pub(super) size: u64,
     pub(super) mode: &'static str,
     pub(super) measured: Measured,
-    pub(super) order: Asked,
+    pub(super) order: OrderRequest,
     /// Operations that did not arrive; non-zero only for unreliable ones.
     pub(super) lost: u64,
     pub(super) paths: u32,
@@ -27,6 +27,8 @@ pub(super) struct Row {
     /// Counters of both sides together, including the few packets that set up the row.
     pub(super) packets: Packets,
     pub(super) verified: u64,
+    /// Way that this side's packets took.
+    pub(super) datapath: &'static str,
     /// Paths of this side that are out of use at the end.
     pub(super) dead_paths: DeadPaths,
 }
@@ -103,6 +105,7 @@ impl Row {
             "gates_passed": self.packets.gates_passed,
             "held": self.packets.held,
             "sent_back": self.packets.sent_back,
+            "datapath": self.datapath,
             "paths_dead": self.dead_paths.json(),
         });
         if let Some(summary) = self.measured.latency {
@@ -121,7 +124,8 @@ impl Row {
 
     /// Heading with the values that all rows share, and the names of the columns.
     pub(super) fn heading(&self, policy: &str, both_sides_here: bool) -> String {
-        let Row { operation, mode, paths, channels, mtu, depth, buffer_bytes, order, .. } = self;
+        let Row { operation, mode, datapath, paths, channels, mtu, .. } = self;
+        let Row { depth, buffer_bytes, order, .. } = self;
         let what = match (*mode, operation) {
             ("bandwidth", _) => "bandwidth",
             ("ping-pong", _) => "latency: half the time to the peer's application and back",
@@ -134,7 +138,7 @@ impl Row {
         let place = if both_sides_here { "both sides on this machine" } else { "remote server" };
         let mut text = format!(
             "---------------------------------------------------------------------------------\n \
-             fairway perf {} ({what}), {place}\n \
+             fairway perf {} ({what}), {place}, by {datapath}\n \
              paths {paths}, channels {channels}, packets of {mtu} bytes, depth {depth}, buffer {} per side, {policy}\n \
              order {}, tag {}{}\n\
              ---------------------------------------------------------------------------------\n",

@@ -87,7 +87,7 @@ fn take<'a>(
     };
     let message = match Message::decode(&mail.bytes) {
         Ok(message) => message,
-        Err(error) => return refuse(error),
+        Err(error) => return refuse(error.to_string()),
     };
     if sessions.iter().any(|session| session.peer != peer) {
         return refuse("a measurement with another client is going on".into());
@@ -248,7 +248,7 @@ impl<'a> Session<'a> {
             }
             return Ok(false);
         }
-        match Message::decode(&mail.bytes).map_err(Failure::failed)? {
+        match Message::decode(&mail.bytes)? {
             Message::Check(_, payload) => {
                 let start = Instant::now();
                 let mut tally = Tally::default();
@@ -266,7 +266,7 @@ impl<'a> Session<'a> {
                 }
                 Ok(true)
             }
-            _ => Err(Failure::failed("the client sent what makes no sense now")),
+            _ => Err(Failure::failed("the client sent an unexpected message")),
         }
     }
 
@@ -382,7 +382,7 @@ impl<'a> Session<'a> {
 
     fn compare_all(&mut self, generations: &[u32]) -> Result<(), Failure> {
         if generations.len() != self.run.slots as usize {
-            return Err(Failure::failed("the client counts other slots than it asked for"));
+            return Err(Failure::failed("the client counts other slots than it requested"));
         }
         let (operation, unreliable) = (self.run.operation, self.run.order.is_unreliable());
         let mut tally = self.tally;
@@ -429,13 +429,13 @@ impl<'a> Session<'a> {
 fn check(run: &Run) -> Result<u32, Failure> {
     let wrong = |what: String| Err(Failure::failed(what));
     if run.size == 0 || run.slots == 0 || run.depth == 0 || run.depth > run.slots {
-        return wrong("the client asks for no operations: give it a size and a depth".into());
+        return wrong("the client requests no operations: give it a size and a depth".into());
     }
     if let Err(sizes) = run.operation.check_size(run.size) {
-        return wrong(format!("the client asks for {} bytes: choose {sizes}", run.size));
+        return wrong(format!("the client requests {} bytes: choose {sizes}", run.size));
     }
     if run.slots > SLOTS_MAX || run.block < 8 || run.block > 4096 || !run.block.is_multiple_of(8) {
-        return wrong(format!("the client asks for {} slots: use fewer", run.slots));
+        return wrong(format!("the client requests {} slots: use fewer", run.slots));
     }
     // All messages of a burst may arrive before the application has handled the first.
     let places = match run.operation {
@@ -505,7 +505,7 @@ fn receives(run: &Run, places: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::order::Asked;
+    use super::super::order::OrderRequest;
     use super::*;
 
     fn run(session: u32, operation: Operation, size: u64, slots: u32) -> Run {
@@ -519,7 +519,7 @@ mod tests {
             block: 4096,
             verify: true,
             ping_pong: false,
-            order: Asked::from_byte(0).expect("no order"),
+            order: OrderRequest::from_byte(0).expect("no order"),
         }
     }
 

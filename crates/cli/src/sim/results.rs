@@ -105,7 +105,7 @@ impl Printer {
             Some((seed, failed, _)) => Err(Failure::failed(format!(
                 "{failed} flows, or operations of ranks, failed (seed {seed}): their links were \
                  gone for longer than a NIC waits for a peer (let them come back sooner), or RoCE \
-                 heard nothing in eight time-outs (give it a longer --timeout-min)"
+                 received nothing in eight time-outs (give it a longer --timeout-min)"
             ))),
         }
     }

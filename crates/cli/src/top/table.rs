@@ -130,13 +130,13 @@ fn host(text: &mut String, interval: &Interval) {
     if shares.is_empty() {
         return;
     }
-    let asked = match (&interval.host["peers_slowed"], &interval.host["transmit_slowed"]) {
+    let slowed = match (&interval.host["peers_slowed"], &interval.host["transmit_slowed"]) {
         (Value::Bool(true), Value::Bool(true)) => "; peers and flows here are to slow down",
         (Value::Bool(true), _) => "; peers are to slow down",
         (_, Value::Bool(true)) => "; flows here are to slow down",
         _ => "",
     };
-    let _ = writeln!(text, "host: {}{asked}", shares.join(", "));
+    let _ = writeln!(text, "host: {}{slowed}", shares.join(", "));
 }
 
 #[cfg(test)]
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_sorted_as_asked() {
+    fn rows_are_sorted_by_the_chosen_column() {
         assert_eq!(order(View::default()), [1, 2, 0]);
         assert_eq!(order(View { sort: Sort::Number, tenants: false }), [0, 2, 1]);
         assert_eq!(order(View { sort: Sort::Rate, tenants: true }), [2, 1]);

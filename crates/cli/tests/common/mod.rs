@@ -121,10 +121,10 @@ impl Running {
     /// Stops the program by a signal, and returns its result.
     pub fn end(&mut self) -> i32 {
         let number = self.child.id().to_string();
-        let asked = Command::new("kill").args(["-TERM", &number]).status().expect("kill runs");
-        assert!(asked.success());
+        let sent = Command::new("kill").args(["-TERM", &number]).status().expect("kill runs");
+        assert!(sent.success());
         let status = ended_within(&mut self.child, DEADLINE);
-        status.expect("it ends when it is asked to").code().unwrap_or(-1)
+        status.expect("it ends at SIGTERM").code().unwrap_or(-1)
     }
 }
 

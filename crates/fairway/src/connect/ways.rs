@@ -79,25 +79,25 @@ impl Core {
             }
             return;
         }
-        let (asked, server) = (pending.listening.asked(), pending.attempt.server());
+        let (sent, server) = (pending.listening.requests(), pending.attempt.server());
         let local = self.local_addrs()[pending.socket];
         // For a channel that joins a group, some paths of the group's first channel are known to
         // work.
-        let fan = if asked > 0 && pending.leader.is_some() { JOINING_PATHS } else { 1 };
-        for path in asked * fan..(asked + 1) * fan {
-            if let Some(bound) = self.question_path(index, path) {
+        let fan = if sent > 0 && pending.leader.is_some() { JOINING_PATHS } else { 1 };
+        for path in sent * fan..(sent + 1) * fan {
+            if let Some(bound) = self.request_path(index, path) {
                 messages.iter().for_each(|message| self.send_setup(SPEAKER, bound, message));
             }
         }
         if let Some(pending) = &mut self.connecting.attempts[index] {
-            pending.listening.asks(now, local, server, messages);
+            pending.listening.requests_sent(now, local, server, messages);
         }
     }
 
     /// Returns the ends of a path for a request. A channel that joins a group uses the ends of a
     /// path of the group's first channel. The first channel uses the sockets of the address in
     /// turn, and the server port that the caller named.
-    fn question_path(&self, index: usize, path: usize) -> Option<Destination> {
+    fn request_path(&self, index: usize, path: usize) -> Option<Destination> {
         let pending = self.connecting.attempts.get(index)?.as_ref()?;
         if let Some(leader) = pending.leader {
             let first = self.channels.get(self.connecting.channel_of(leader)?)?;
@@ -171,7 +171,7 @@ impl Core {
 
 /// Returns the address of the requesting node, with the first of its ports. The request may have
 /// come from any of its ports, or from a socket that it opened for the request alone.
-pub(super) fn asker(from: SocketAddr, setup: &Setup) -> SocketAddr {
+pub(super) fn client_address(from: SocketAddr, setup: &Setup) -> SocketAddr {
     match &setup.message {
         SetupMessage::Hello(hello) => first_port(from, hello),
         SetupMessage::Confirm(confirm) => first_port(from, &confirm.hello),

@@ -4,8 +4,9 @@ use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use fairway_ub::ChannelId;
-use fairway_ub::wire::Instant;
+use fairway_runtime::{SMALL, SmallPosts};
+use fairway_ub::wire::{Instant, ServiceMode};
+use fairway_ub::{ChannelId, Work, WorkRequest};
 
 use super::{Core, Notice};
 use crate::peer_state::PeerState;
@@ -47,8 +48,17 @@ impl Core {
         result
     }
 
-    /// Records that the tenant has posted an operation, so there may be packets to send.
-    pub fn note_post(&mut self) {
+    /// Records that an operation has been posted by a call that began at `began`, so there may be
+    /// packets to send.
+    pub fn note_post(&mut self, began: Instant, request: &WorkRequest) {
+        match is_small(request) {
+            true => self.small_posts.get_or_insert(SmallPosts { began, count: 0 }).count += 1,
+            false => self.wants_send = true,
+        }
+    }
+
+    /// Records that packets which were posted are not to be sent.
+    pub fn note_abort(&mut self) {
         self.wants_send = true;
     }
 
@@ -81,4 +91,11 @@ impl Core {
     pub fn connections(&self) -> usize {
         self.peer_states().len()
     }
+}
+
+/// True for a small operation that the peer acknowledges by the transport.
+fn is_small(request: &WorkRequest) -> bool {
+    let bypasses = matches!(request.work, Work::Load { .. } | Work::Store { .. });
+    let is_reliable = request.order.mode != ServiceMode::Uno && !bypasses;
+    is_reliable && request.local.length <= SMALL
 }

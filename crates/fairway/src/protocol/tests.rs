@@ -99,7 +99,7 @@ impl Datapath for Slow {
 /// under way.
 #[test]
 fn a_round_trip_is_never_shorter_than_the_call_that_received_its_echo() {
-    let slow = |port| -> Box<dyn Datapath> { Box::new(Slow(port)) };
+    let slow = |port| -> std::io::Result<Box<dyn Datapath>> { Ok(Box::new(Slow(port))) };
     let builder = || Context::builder().bind([127, 0, 0, 1].into()).sockets(1).paths(1);
     let (client, server) = (builder().build_on(slow).unwrap(), builder().build_on(slow).unwrap());
     let peer = client.connect(server.local_addrs()[0], TIMEOUT).unwrap();
@@ -128,7 +128,10 @@ fn stingy(seed: u64, refused: &Arc<AtomicU64>) -> Context {
     let refused = refused.clone();
     let builder = Context::builder().bind([127, 0, 0, 1].into());
     let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    builder.build_on(|port| Box::new(Stingy { port, random, refused: refused.clone() })).unwrap()
+    let stingy = |port| -> std::io::Result<Box<dyn Datapath>> {
+        Ok(Box::new(Stingy { port, random, refused: refused.clone() }))
+    };
+    builder.build_on(stingy).unwrap()
 }
 
 fn pair(seed: u64, refused: &Arc<AtomicU64>) -> (Context, Context, Peer, Jetty) {

@@ -10,7 +10,7 @@ use fairway_runtime::Memory;
 use fairway_ub::Rights;
 use fairway_ub::wire::AtomicOperator;
 
-use super::passing::{self, Question};
+use super::passing::{self, MappingRequest};
 use super::{GATE_BYTES, Gate};
 use crate::key::SegmentKey;
 
@@ -28,20 +28,20 @@ pub(crate) struct Mapped {
 impl Mapped {
     /// Requests a segment from the context `incarnation`, if it is on this host. `None`: the
     /// segment must be reached over the network.
-    pub(crate) fn ask(incarnation: u32, key: &SegmentKey) -> Option<Mapped> {
-        Self::try_ask(incarnation, key).ok().flatten()
+    pub(crate) fn request(incarnation: u32, key: &SegmentKey) -> Option<Mapped> {
+        Self::try_request(incarnation, key).ok().flatten()
     }
 
-    fn try_ask(incarnation: u32, key: &SegmentKey) -> io::Result<Option<Mapped>> {
+    fn try_request(incarnation: u32, key: &SegmentKey) -> io::Result<Option<Mapped>> {
         let mut stream = passing::connect(incarnation)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
-        let question = Question { token_id: key.token_id, token_value: key.token_value };
+        let request = MappingRequest { token_id: key.token_id, token_value: key.token_value };
         // Any process may listen at a name, and only the owner's user may learn the token.
         if !fairway_port::is_same_user(&stream) {
             return Ok(None);
         }
-        stream.write_all(&question.to_bytes())?;
+        stream.write_all(&request.to_bytes())?;
         let Some((rights, [memory, gate])) = passing::receive_files(&stream)? else {
             return Ok(None);
         };

@@ -2,7 +2,8 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,7 +13,7 @@ use std::time::Duration;
 use fairway_runtime::Memory;
 use fairway_ub::Rights;
 
-use super::passing::{self, Question};
+use super::passing::{self, MappingRequest};
 use super::{Gate, Share};
 use crate::key::SegmentKey;
 
@@ -31,14 +32,14 @@ pub(crate) struct Server {
 #[derive(Default)]
 struct Inner {
     /// Shared segments, by their number and secret.
-    shares: Mutex<Vec<(Question, Weak<Share>)>>,
+    shares: Mutex<Vec<(MappingRequest, Weak<Share>)>>,
     stopping: AtomicBool,
 }
 
 impl Server {
     /// Starts the server. Fails if another context has the name; then nothing is shared.
     pub(crate) fn start(incarnation: u32) -> io::Result<Server> {
-        let name = passing::name_of(incarnation)?;
+        let name = SocketAddr::from_abstract_name(passing::name_of(incarnation))?;
         let listener = UnixListener::bind_addr(&name)?;
         let inner = Arc::new(Inner::default());
         let shared = inner.clone();
@@ -51,7 +52,7 @@ impl Server {
         let mut shares = self.inner.shares.lock().unwrap_or_else(PoisonError::into_inner);
         shares.retain(|(_, share)| share.strong_count() > 0);
         let SegmentKey { token_id, token_value, .. } = share.key;
-        shares.push((Question { token_id, token_value }, Arc::downgrade(share)));
+        shares.push((MappingRequest { token_id, token_value }, Arc::downgrade(share)));
     }
 }
 
@@ -90,18 +91,18 @@ impl Inner {
         }
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
-        let question = passing::receive_question(&mut stream)?;
-        match question.and_then(|question| self.find(question)) {
+        let request = passing::receive_request(&mut stream)?;
+        match request.and_then(|request| self.find(request)) {
             Some(share) => hand_over(&stream, &share),
             None => stream.write_all(&[0]),
         }
     }
 
-    fn find(&self, question: Question) -> Option<Arc<Share>> {
+    fn find(&self, request: MappingRequest) -> Option<Arc<Share>> {
         let shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
         // Only the requested segment's reference is upgraded, so that others can be dropped
         // meanwhile.
-        let mut named = shares.iter().filter(|(name, _)| *name == question);
+        let mut named = shares.iter().filter(|(name, _)| *name == request);
         named.find_map(|(_, share)| share.upgrade()).filter(|share| !share.gate.is_closed())
     }
 }
@@ -115,5 +116,5 @@ fn hand_over(stream: &UnixStream, share: &Share) -> io::Result<()> {
     }
     // The file is opened again, read-only, so that it is not mapped for writing by mistake.
     let readable = File::open(Memory::path_of(file))?;
-    passing::send_files(stream, share.rights, [readable.as_raw_fd(), gate])
+    passing::send_files(stream, share.rights, [readable.as_fd(), gate])
 }

@@ -38,7 +38,7 @@ pub(crate) struct Listening {
     /// True if answers to the sockets below are received. False if the network is emulated, because
     /// the emulation does not cover these sockets.
     detours: bool,
-    asked: u32,
+    requests: u32,
     /// Sockets that receive reports, with their numbers, the newest last.
     knocks: Vec<(u32, Knock)>,
     opened: u32,
@@ -54,7 +54,7 @@ impl Listening {
             begun: now,
             heeds: false,
             detours,
-            asked: 0,
+            requests: 0,
             knocks,
             opened: 0,
             look_at: now,
@@ -68,21 +68,21 @@ impl Listening {
     }
 
     /// Number of requests that the attempt has sent.
-    pub(crate) fn asked(&self) -> usize {
-        self.asked as usize
+    pub(crate) fn requests(&self) -> usize {
+        self.requests as usize
     }
 
     /// Records that the attempt sends a request to `server`. From the second request on, it is also
     /// sent from other sockets; the first one is usually answered before that.
-    pub(crate) fn asks(
+    pub(crate) fn requests_sent(
         &mut self,
         now: Instant,
         local: SocketAddr,
         server: SocketAddr,
-        questions: &[Padded],
+        messages: &[Padded],
     ) {
-        self.asked += 1;
-        if self.asked < 2 {
+        self.requests += 1;
+        if self.requests < 2 {
             return;
         }
         self.look_at = now + CHECK_PERIOD;
@@ -101,7 +101,7 @@ impl Listening {
         }
         let first = if self.detours { first } else { 0 };
         for (_, knock) in &self.knocks[first..] {
-            questions.iter().for_each(|question| send_probe(knock, question));
+            messages.iter().for_each(|message| send_probe(knock, message));
         }
     }
 

@@ -29,14 +29,14 @@ const ANSWERS: u64 = 16_384;
 const MODEST: u64 = 128;
 /// Cost of a request in tokens, and of each further piece of [`PIECE_BYTES`] bytes, because its
 /// answer may be as long and goes to an unproven address.
-const ASKING: u64 = 1;
+const REQUEST_COST: u64 = 1;
 const PIECE_BYTES: usize = 2048;
 /// Cost of opening a channel, in tokens: two multiplications on the curve.
 pub(crate) const OPENING: u64 = 4;
 
 /// Cost of a request of `length` bytes, in tokens.
-pub(crate) fn asking(length: usize) -> u64 {
-    ASKING * (1 + length / PIECE_BYTES) as u64
+pub(crate) fn request_cost(length: usize) -> u64 {
+    REQUEST_COST * (1 + length / PIECE_BYTES) as u64
 }
 
 /// The set-up work that each source may still request.
@@ -84,8 +84,11 @@ impl Quota {
     }
 
     fn bucket(&mut self, source: IpAddr) -> &mut Bucket {
-        let hash = self.hasher.hash_one(Source::of(source));
-        &mut self.buckets[hash as usize % BUCKETS]
+        &mut self.buckets[self.bucket_index(source)]
+    }
+
+    fn bucket_index(&self, source: IpAddr) -> usize {
+        self.hasher.hash_one(Source::of(source)) as usize % BUCKETS
     }
 }
 
@@ -139,14 +142,15 @@ mod tests {
     fn source_gets_a_burst_and_then_what_time_brings() {
         let mut quota = Quota::new();
         let now = Instant::from_ns(5_000_000_000);
-        let taken = (0..2 * BURST).filter(|_| quota.take(now, ONE, ASKING)).count() as u64;
+        let taken = (0..2 * BURST).filter(|_| quota.take(now, ONE, REQUEST_COST)).count() as u64;
         assert_eq!(taken, BURST);
-        assert!(!quota.take(now, NEIGHBOUR, ASKING), "another address of the same network");
+        assert!(!quota.take(now, NEIGHBOUR, REQUEST_COST), "another address of the same network");
         let later = now + Duration::from_ms(250);
         let taken = (0..BURST).filter(|_| quota.take(later, ONE, OPENING)).count() as u64;
         assert_eq!(taken, BURST / 4 / OPENING);
         let much_later = later + Duration::from_secs(1000);
-        let taken = (0..2 * BURST).filter(|_| quota.take(much_later, ONE, ASKING)).count() as u64;
+        let taken =
+            (0..2 * BURST).filter(|_| quota.take(much_later, ONE, REQUEST_COST)).count() as u64;
         assert_eq!(taken, BURST, "what is not used is not kept for ever");
     }
 
@@ -154,12 +158,12 @@ mod tests {
     fn time_that_brings_less_than_one_is_not_lost() {
         let mut quota = Quota::new();
         let start = Instant::from_ns(5_000_000_000);
-        while quota.take(start, ONE, ASKING) {}
+        while quota.take(start, ONE, REQUEST_COST) {}
         // Ten checks in the time of one token.
         let step = SECOND_NS / BURST / 10 + 1;
         let taken = (1..=10)
             .filter(|step_number| {
-                quota.take(start + Duration::from_ns(step * step_number), ONE, ASKING)
+                quota.take(start + Duration::from_ns(step * step_number), ONE, REQUEST_COST)
             })
             .count();
         assert_eq!(taken, 1);
@@ -179,7 +183,7 @@ mod tests {
     fn source_that_takes_all_it_may_leaves_others_theirs() {
         let mut quota = Quota::new();
         let now = Instant::from_ns(5_000_000_000);
-        while quota.take(now, ONE, ASKING) {}
+        while quota.take(now, ONE, REQUEST_COST) {}
         let others =
             (0..64).map(|net| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 1, net, 0, 0, 0, 1)));
         let served = others.filter(|other| quota.take(now, *other, OPENING)).count();
@@ -191,23 +195,32 @@ mod tests {
         let mut quota = Quota::new();
         let now = Instant::from_ns(5_000_000_000);
         // Real sources that use their whole quota: they get the first half.
-        let greedy =
-            (0..8_u16).map(|net| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 2, net, 0, 0, 0, 1)));
+        let source = |net: u16| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 2, net, 0, 0, 0, 1));
+        let greedy = [0, 1, 2, 3, 4, 5, 6, 7].map(source);
+        // The key of the hash is random: a source may share its bucket with a greedy one.
+        let used = greedy.map(|greedy| quota.bucket_index(greedy));
+        let modest = (8..).map(source).find(|modest| !used.contains(&quota.bucket_index(*modest)));
+        let modest = modest.expect("eight of 1,024 buckets are used");
         let served: u64 = greedy
+            .into_iter()
             .map(|source| {
-                let ask =
-                    |_: &u64| quota.take(now, source, ASKING) && quota.take_answer(now, source);
-                (0..BURST).filter(ask).count() as u64
+                let request = |_: &u64| {
+                    quota.take(now, source, REQUEST_COST) && quota.take_answer(now, source)
+                };
+                (0..BURST).filter(request).count() as u64
             })
             .sum();
         assert!((ANSWERS / 2..ANSWERS).contains(&served), "{served}");
-        assert!(quota.take(now, ONE, ASKING) && quota.take_answer(now, ONE), "it asks once");
+        assert!(
+            quota.take(now, modest, REQUEST_COST) && quota.take_answer(now, modest),
+            "it requests once"
+        );
         // Each request of a flood has another source.
         let flood = (0..1_000_000_u32).map(|host| IpAddr::V4((0x0a00_0000 + host).into()));
         let served = flood.filter(|source| quota.take_answer(now, *source)).count() as u64;
         assert!(served <= ANSWERS, "{served}");
         let later = now + Duration::from_ms(1);
-        let served = (0..ANSWERS).filter(|_| quota.take_answer(later, NEIGHBOUR)).count() as u64;
+        let served = (0..ANSWERS).filter(|_| quota.take_answer(later, modest)).count() as u64;
         assert_eq!(served, ANSWERS / 1000, "time brings more");
     }
 
@@ -218,11 +231,11 @@ mod tests {
         for days in [1, 107, 150, 212, 214] {
             let mut quota = Quota::new();
             let start = Instant::from_ns(days * 86_400 * SECOND_NS);
-            while quota.take(start, ONE, ASKING) {}
+            while quota.take(start, ONE, REQUEST_COST) {}
             while quota.take_route(start) {}
             while quota.take_answer(start, NEIGHBOUR) {}
             let later = start + Duration::from_ms(500);
-            let taken = (0..BURST).filter(|_| quota.take(later, ONE, ASKING)).count() as u64;
+            let taken = (0..BURST).filter(|_| quota.take(later, ONE, REQUEST_COST)).count() as u64;
             assert_eq!(taken, BURST / 2, "day {days}");
             assert!(quota.take_route(later) && quota.take_answer(later, NEIGHBOUR), "day {days}");
         }

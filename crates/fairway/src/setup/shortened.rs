@@ -1,6 +1,6 @@
 //! Detects channels on which nothing has been acknowledged for long, although packets were sent.
 //!
-//! Set-up has proven a packet length. When a route changes, packets of that length may vanish,
+//! Set-up has proven a packet length. When a route changes, packets of that length may be lost,
 //! while short ones still arrive: the peer's answers to keep-alives show that it is alive, and
 //! operations would wait for ever. A channel that has stalled is therefore probed like a new one,
 //! with short requests beside the long ones ([`super::sizes`]). If the peer answers only the short

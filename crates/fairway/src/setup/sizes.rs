@@ -73,14 +73,14 @@ impl SizeProbe {
 
     /// True once short probes were answered and the long ones beside them were not.
     pub(crate) fn only_short_ones_arrive(&self) -> bool {
-        self.probe.outcome() == Some(ProbeOutcome::Vanished)
+        self.probe.outcome() == Some(ProbeOutcome::Lost)
             && self.short.is_some_and(|short| short.answers >= SHORT_ANSWERS)
     }
 
     /// Time at which [`SizeProbe::advance`] is due.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let ask_at = self.probe.poll_timeout()?;
-        Some(if self.knocks.is_empty() { ask_at } else { ask_at.min(self.look_at) })
+        let send_at = self.probe.poll_timeout()?;
+        Some(if self.knocks.is_empty() { send_at } else { send_at.min(self.look_at) })
     }
 
     /// Sends probes and receives answers. Returns true once the probing has ended; the peer's state
@@ -92,31 +92,31 @@ impl SizeProbe {
         self.receive_answers();
         self.look_at = now + CHECK_PERIOD;
         // Without a socket the probing ends without a result.
-        if let Some(question) = self.probe.poll_transmit(now)
-            && self.ask(&question).is_err()
+        if let Some(hello) = self.probe.poll_transmit(now)
+            && self.send(&hello).is_err()
         {
             return true;
         }
         let Some(outcome) = self.probe.outcome() else { return false };
         self.peer.set_long_packets(match outcome {
             ProbeOutcome::Arrived => LongPackets::Arrive,
-            ProbeOutcome::Vanished => LongPackets::Vanish,
+            ProbeOutcome::Lost => LongPackets::AreLost,
         });
         true
     }
 
-    fn ask(&mut self, question: &Padded) -> io::Result<()> {
+    fn send(&mut self, padded: &Padded) -> io::Result<()> {
         let knock = Knock::new(self.local, self.peer.address)?;
         knock.probe_length()?;
-        let mut message = vec![0; question.length];
-        encode_setup(&question.setup, &mut message);
+        let mut message = vec![0; padded.length];
+        encode_setup(&padded.setup, &mut message);
         knock.send(&message);
         if let Some(short) = &mut self.short
-            && let SetupMessage::Hello(hello) = question.setup.message
+            && let SetupMessage::Hello(hello) = padded.setup.message
         {
             short.nonce = !hello.nonce;
             let hello = Hello { nonce: short.nonce, ..hello };
-            let setup = Setup { message: SetupMessage::Hello(hello), ..question.setup };
+            let setup = Setup { message: SetupMessage::Hello(hello), ..padded.setup };
             encode_setup(&setup, &mut message);
             knock.send(&message[..SETUP_LEN]);
         }

@@ -123,3 +123,33 @@ pub fn content(segment: &Segment) -> Vec<u8> {
     segment.read_at(0, &mut bytes).unwrap();
     bytes
 }
+
+/// Executes each kind of operation and compares all bytes.
+pub fn exercise(pair: &Pair) {
+    let (client, server) = (&pair.client, &pair.server);
+    let length = (1 << 20) + 17;
+    let local = client.filled(length, 1);
+    let remote = server.open_segment(length);
+    client.jetty.write(&client.peer, &local, remote.key(), 1).unwrap();
+    let _ = client.succeed();
+    assert!(remote.compare(0, &content(&local)).unwrap());
+    let back = client.open_segment(length);
+    client.jetty.read(&client.peer, &back, remote.key(), 2).unwrap();
+    let _ = client.succeed();
+    assert!(back.compare(0, &content(&local)).unwrap());
+
+    let inbox = server.open_segment(5000);
+    server.jetty.post_receive(&inbox, 3).unwrap();
+    let to = server.jetty.number();
+    client.jetty.send(&client.peer, to, local.slice(0..5000), 4).unwrap();
+    let _ = client.succeed();
+    assert_eq!(server.succeed().bytes, 5000);
+    assert!(inbox.compare(0, &bytes(length, 1)[..5000]).unwrap());
+
+    let words = server.segment(64, Rights::ALL);
+    let word = words.key().at(8).word64();
+    for round in 0..100 {
+        client.jetty.fetch_add(&client.peer, word, 1, round).unwrap();
+        assert_eq!(client.succeed().value, round);
+    }
+}

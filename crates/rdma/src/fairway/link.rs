@@ -28,7 +28,7 @@ pub(super) struct Link {
     pub(super) channel: Option<Arc<PeerState>>,
     pub(super) attempt: Option<usize>,
     /// Time at which an attempt of this side made the channel; `None` if the peer made it.
-    pub(super) asked_at: Option<Instant>,
+    pub(super) requested_at: Option<Instant>,
     /// Queue pairs that wait for the link, or have waited.
     pub(super) waiting: Vec<u32>,
     /// Time at which the last attempt failed, if it did.
@@ -111,14 +111,14 @@ impl std::ops::IndexMut<usize> for Links {
 
 impl Link {
     fn new(ip: IpAddr, slot: u8) -> Link {
-        let (channel, attempt, asked_at, failed_at) = (None, None, None, None);
-        Link { ip, slot, channel, attempt, asked_at, waiting: Vec::new(), failed_at }
+        let (channel, attempt, requested_at, failed_at) = (None, None, None, None);
+        Link { ip, slot, channel, attempt, requested_at, waiting: Vec::new(), failed_at }
     }
 
     /// True if an attempt of this side to connect to the peer is under way, or has just made the
     /// channel.
-    pub(super) fn asks(&self, now: Instant) -> bool {
-        let is_new = self.asked_at.is_some_and(|at| now.is_before(at + LATE));
+    pub(super) fn is_connecting(&self, now: Instant) -> bool {
+        let is_new = self.requested_at.is_some_and(|at| now.is_before(at + LATE));
         self.attempt.is_some() || (is_new && self.channel().is_some())
     }
 
@@ -163,15 +163,15 @@ mod tests {
     fn late_question_of_a_peer_makes_no_second_channel() {
         let now = Instant::from_ns(5_000_000_000);
         let mut link = Link::new([192, 0, 2, 1].into(), 0);
-        assert!(!link.asks(now));
+        assert!(!link.is_connecting(now));
         link.attempt = Some(3);
-        assert!(link.asks(now));
-        (link.attempt, link.asked_at, link.channel) = (None, Some(now), Some(channel()));
+        assert!(link.is_connecting(now));
+        (link.attempt, link.requested_at, link.channel) = (None, Some(now), Some(channel()));
         let ms = fairway_ub::wire::Duration::from_ms;
-        assert!(link.asks(now) && link.asks(now + ms(999)));
-        assert!(!link.asks(now + ms(1000)), "it may have a reason to ask again");
+        assert!(link.is_connecting(now) && link.is_connecting(now + ms(999)));
+        assert!(!link.is_connecting(now + ms(1000)), "the application may connect again");
         let made = link.channel().expect("it is alive");
         made.alive.store(false, Ordering::Release);
-        assert!(!link.asks(now), "the channel is no more");
+        assert!(!link.is_connecting(now), "the channel is no more");
     }
 }

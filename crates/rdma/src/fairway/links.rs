@@ -48,7 +48,7 @@ impl Verbs {
         let (ip, port) = (from.ip(), from.port());
         let link = slot_of_port(port).and_then(|slot| self.links.get(ip, slot));
         (local, fairway_port(self.slot)) < (ip, port)
-            && link.is_some_and(|link| link.asks(clock::now()))
+            && link.is_some_and(|link| link.is_connecting(clock::now()))
     }
 
     /// Processes the results of attempts, and the ends of channels.
@@ -67,7 +67,7 @@ impl Verbs {
                     self.links[link as usize].attempt = None;
                     match result {
                         Ok(peer) => {
-                            self.links[link as usize].asked_at = Some(clock::now());
+                            self.links[link as usize].requested_at = Some(clock::now());
                             self.link_made(core, link, peer);
                         }
                         Err(_) => self.link_failed(core, link),
@@ -86,7 +86,7 @@ impl Verbs {
             return;
         }
         let link = self.link_to(ip, slot);
-        self.links[link as usize].asked_at = None;
+        self.links[link as usize].requested_at = None;
         if let Some(attempt) = self.links[link as usize].attempt.take() {
             core.abandon_attempt(attempt);
             self.connecting.retain(|&other| other != link);

@@ -157,7 +157,7 @@ pub(super) fn open(
         Err(Error::Io { source, .. }) => Err(ProviderError::Io("open the sockets", source)),
         Err(_) => Err(ProviderError::Parameter("policy, paths or addresses")),
     })?;
-    let hears = listener.clone();
+    let for_management = listener.clone();
     let made = handle.shared.with(|core| {
         let verbs = Verbs::new(core, listener, slot.number(), options.mtu, LIMITS.completions);
         verbs.map(|verbs| core.set_tenant(Box::new(verbs)))
@@ -165,7 +165,7 @@ pub(super) fn open(
     made?;
     let gids = addresses.iter().map(|&address| address.into()).collect();
     let numbers = handle.clone();
-    let management = management::open(options, slot, hears, move |ip| {
+    let management = management::open(options, slot, for_management, move |ip| {
         let number = |core: &mut Core| {
             core.with_tenant(|verbs: &mut Verbs, _| verbs.addresses.number_of_sender(ip)).flatten()
         };
@@ -192,6 +192,9 @@ fn build(options: &ProviderOptions, addresses: &[IpAddr], slot: u8) -> Result<Ar
     }
     if let Some(policy) = &options.policy {
         builder = builder.policy_named(policy);
+    }
+    if let Some(datapath) = options.datapath {
+        builder = builder.datapath(datapath);
     }
     if let Some(paths) = options.paths {
         builder = builder.paths(paths);
@@ -311,9 +314,8 @@ impl Provider for Fairway {
         shared.progress_lock.touch();
         if taken > 0 || shared.poll_detector.is_driven() {
             // Available completions are returned at once, without a poll.
-            shared.unlock(locked);
             shared.poll_detector.polled(taken > 0);
-            shared.make_way();
+            shared.end_poll(locked);
             return taken;
         }
         locked.poll();
@@ -322,9 +324,8 @@ impl Provider for Fairway {
             take(verbs)
         });
         let taken = taken.unwrap_or_default();
-        shared.unlock(locked);
         shared.poll_detector.polled(taken > 0);
-        shared.make_way();
+        shared.end_poll(locked);
         taken
     }
 
@@ -404,6 +405,8 @@ impl Provider for Fairway {
     }
 
     fn post_send(&self, number: Qpn, requests: &[WorkRequest]) -> (usize, Option<PostError>) {
+        // The thread that posts will poll, too.
+        self.handle.shared.progress_lock.touch();
         self.handle.shared.poll_detector.posted();
         let posted = self.with(|verbs, core| verbs.post_send(core, number, requests));
         self.handle.shared.poll_detector.posted();
@@ -430,7 +433,7 @@ impl Provider for Fairway {
         if let Some(mut locked) = self.handle.shared.lock_within(LEAVING) {
             locked.core.nic.acknowledge_at_once();
             locked.poll_as(Eagerness::TakeAll, false);
-            self.handle.shared.unlock(locked);
+            self.handle.shared.run_pending_and_unlock(locked);
         }
     }
 

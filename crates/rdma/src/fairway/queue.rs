@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn arming_tells_of_a_completion_that_was_not_polled() {
+    fn arming_reports_a_completion_that_was_not_polled() {
         let one = completion(Status::Success, false);
         let mut queue = CompletionQueue::new(16);
         assert!(!queue.arm(false));
@@ -173,7 +173,7 @@ mod tests {
         // The owner was notified, and the queue is not armed any more.
         assert_eq!(queue.push(one), Pushed::Quietly);
         assert!(queue.arm(false));
-        assert!(!queue.arm(false), "all of them were told of");
+        assert!(!queue.arm(false), "all of them were reported");
         assert_eq!(queue.push(one), Pushed::Awaited);
         assert_eq!(queue.take(&mut [one; 8]), 4);
         assert!(!queue.arm(false));

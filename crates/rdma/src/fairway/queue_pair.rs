@@ -19,6 +19,13 @@ use crate::slot_of;
 /// Time after which an unanswered operation fails, whatever retries the program configured.
 const TIMEOUT_MAX: Duration = Duration::from_ms(4000);
 
+/// Maximum number of operations of a queue pair that are begun and not completed. The target keeps
+/// track of a limited number beyond the first missing one.
+const WINDOW: u32 = 96;
+/// After the window was full, operations begin once there is room for so many: they leave together,
+/// and are acknowledged together.
+const TOGETHER: u32 = 16;
+
 /// Returns the time for which an adapter would repeat an unanswered request.
 fn timeout(reliability: &Reliability) -> Duration {
     match reliability.timeout {
@@ -60,6 +67,8 @@ pub(super) struct QueuePair {
     pub(super) first: u32,
     /// Number of the first operation that has not been begun.
     pub(super) next: u32,
+    /// True while operations wait until there is room for several.
+    pub(super) is_full: bool,
     /// Receives posted to this queue pair's own queue, the oldest first.
     pub(super) receives: VecDeque<u32>,
 }
@@ -87,6 +96,7 @@ impl QueuePair {
             sends: VecDeque::new(),
             first: 0,
             next: 0,
+            is_full: false,
             receives: VecDeque::new(),
         }
     }
@@ -98,6 +108,18 @@ impl QueuePair {
     /// Number of operations that were begun and have not completed.
     pub(super) fn begun(&self) -> u32 {
         self.next.wrapping_sub(self.first)
+    }
+
+    /// True if another operation may begin.
+    pub(super) fn may_begin(&mut self) -> bool {
+        let begun = self.begun();
+        if begun >= WINDOW || begun + TOGETHER <= WINDOW {
+            self.is_full = begun >= WINDOW;
+        }
+        self.state == QueuePairState::ReadyToSend
+            && !self.is_failing
+            && !self.is_full
+            && (begun as usize) < self.sends.len()
     }
 
     /// True if an operation that was begun uses the segment.
@@ -251,7 +273,7 @@ impl Verbs {
         let _ = core.nic.abort_jetty(Verbs::jetty_of(local));
         // Packets that wait to be sent refer to memory, too.
         core.note_end();
-        core.note_post();
+        core.note_abort();
     }
 
     /// Reports that a draining queue pair has drained, once it has.

@@ -25,9 +25,6 @@ use crate::slot_of;
 
 /// Length of the longest message, in bytes.
 const LENGTH_MAX: u64 = 1 << 31;
-/// Maximum number of operations of a queue pair that are begun and not completed. The target keeps
-/// track of a limited number beyond the first missing one.
-const WINDOW: u32 = 96;
 
 /// One posted send.
 pub(super) struct Send {
@@ -135,12 +132,7 @@ impl Verbs {
             if matches!(pair.state, QueuePairState::Error | QueuePairState::SendError) {
                 return self.flush_sends(core, local);
             }
-            let begun = pair.begun();
-            let may = pair.state == QueuePairState::ReadyToSend
-                && !pair.is_failing
-                && begun < WINDOW
-                && (begun as usize) < pair.sends.len();
-            if !may || self.begin(core, local) == Begun::Later {
+            if !pair.may_begin() || self.begin(core, local) == Begun::Later {
                 break;
             }
             self.set(local, |pair| pair.next = pair.next.wrapping_add(1));
@@ -274,6 +266,7 @@ impl Verbs {
             let send = &mut pair.sends[index];
             match posted {
                 Ok(()) => {
+                    core.note_post(now, &part);
                     send.posted += 1;
                     send.open += 1;
                 }
@@ -303,7 +296,6 @@ impl Verbs {
                 }
             }
         }
-        core.note_post();
         pair.sends[index].is_begun = true;
         Begun::Yes
     }

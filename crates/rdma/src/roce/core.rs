@@ -1,19 +1,21 @@
 //! The state behind the lock of a provider: the protocol, the memory, the network; and the live
 //! driver's interface to RoCE, the [`Protocol`] of all that.
 
-use fairway_device::Placement;
+use fairway_device::{Placement, SetupError};
 use fairway_port::Arrival;
 use fairway_roce::{
     Completion, Event, OwnVerdict, PlacementToken, Received, RoceDevice, Target, Transmit,
+    WorkRequest,
 };
 use fairway_runtime::{
-    self as runtime, DelayedAck, Eagerness, Memories, Parsed, Placing, Protocol, Unregistered,
-    handle, report,
+    self as runtime, DelayedAck, Eagerness, Memories, Parsed, Placing, Protocol, SMALL,
+    Unregistered, handle, report,
 };
 use fairway_ub::CompletionQueueId;
 use fairway_ub::wire::{Duration, Instant, Qpn};
 use std::collections::HashSet;
 
+use super::arming::Arming;
 use super::network::{Arrived, Network};
 use super::outside::{Notice, Outside};
 use super::packets::{Packets, RoceIo, Waiting, is_acknowledgement};
@@ -31,6 +33,7 @@ pub(super) struct RoceCore {
     pub(super) network: Network,
     pub(super) delayed_ack: DelayedAck,
     polled_at: Instant,
+    pub(super) arming: Arming,
 }
 
 impl RoceCore {
@@ -43,7 +46,18 @@ impl RoceCore {
             network,
             delayed_ack: DelayedAck::default(),
             polled_at: Instant::ZERO,
+            arming: Arming::default(),
         }
+    }
+
+    /// Requests a notification with the next completion of a queue.
+    pub(super) fn arm(
+        &mut self,
+        queue: CompletionQueueId,
+        solicited_only: bool,
+    ) -> Result<(), SetupError> {
+        self.arming.armed();
+        self.host.arm(queue, solicited_only)
     }
 
     /// Returns the order of work on arrivals in this poll of an application thread. `alone`: the
@@ -59,6 +73,12 @@ impl RoceCore {
     pub(super) fn finish_arrivals(&mut self, io: &mut RoceIo) {
         io.sockets.check_all_next();
         runtime::poll(self, io, Eagerness::TakeAll, false);
+    }
+
+    /// True if all these requests are small, and the peer acknowledges them.
+    pub(super) fn are_small(&self, number: Qpn, requests: &[WorkRequest]) -> bool {
+        let is_small = |request: &WorkRequest| request.local.length() <= SMALL;
+        requests.iter().all(is_small) && !self.unacknowledged.contains(&number)
     }
 
     /// Takes completions of a queue.
@@ -103,9 +123,10 @@ impl Protocol for RoceCore {
         self.network.counters.background_polls += 1;
     }
 
-    /// A program that has armed a queue sleeps, or is about to, even if it has polled just now.
+    /// A program that has armed a queue sleeps, or is about to, even if it has polled just now,
+    /// unless it goes on polling.
     fn wants_background(&self) -> bool {
-        self.host.is_armed()
+        self.host.is_armed() && self.arming.may_sleep()
     }
 
     fn fire_own_timers(&mut self, now: Instant) {
@@ -209,7 +230,7 @@ impl Protocol for RoceCore {
         self.settle_pending(io);
     }
 
-    fn before_unlock(&mut self, _io: Option<&mut RoceIo>) -> Vec<Notice> {
+    fn run_pending(&mut self, _io: Option<&mut RoceIo>) -> Vec<Notice> {
         let notices = &mut self.network.notices;
         while let Some(queue) = self.host.poll_notification() {
             notices.push(Notice::Completion(queue));
@@ -223,7 +244,7 @@ impl Protocol for RoceCore {
         self.network.take_notices()
     }
 
-    fn after_unlock(outside: &Outside, notices: Vec<Notice>) -> bool {
+    fn notify(outside: &Outside, notices: Vec<Notice>) -> bool {
         outside.report(notices)
     }
 }

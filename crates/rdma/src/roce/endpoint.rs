@@ -208,11 +208,11 @@ impl Protocol for Mailroom {
         true
     }
 
-    fn before_unlock(&mut self, _io: Option<&mut RoceIo>) -> Vec<Notice> {
+    fn run_pending(&mut self, _io: Option<&mut RoceIo>) -> Vec<Notice> {
         self.network.take_notices()
     }
 
-    fn after_unlock(outside: &Outside, notices: Vec<Notice>) -> bool {
+    fn notify(outside: &Outside, notices: Vec<Notice>) -> bool {
         outside.report(notices)
     }
 }

@@ -29,7 +29,7 @@ fn local(region: &MemoryRegion, offset: u64, length: u32) -> ScatterList {
 }
 
 /// Checks that another connection between the same nodes still works, with other regions.
-fn demand_others_go_on(pair: &Pair) {
+fn demand_others_continue(pair: &Pair) {
     let [here, there] = &pair.nodes;
     let pairs = [here.queue_pair(Transport::Rc), there.queue_pair(Transport::Rc)];
     let gid = there.provider.gids()[0];
@@ -71,7 +71,7 @@ fn demand_refused(kind: fn(usize) -> Pages, work: fn(RemoteAddress) -> Work, len
         assert_eq!((done.id, done.status), (id, status), "{work:?} {length}");
     }
     assert_eq!(here.provider.state(pair.pairs[0]), Some(QueuePairState::Error));
-    demand_others_go_on(&pair);
+    demand_others_continue(&pair);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn demand_failed(kind: fn(usize) -> Pages, work: fn(&Node) -> Work, length: u32)
         let done = here.next(here.sends);
         assert_eq!((done.id, done.status), (id, status), "{work:?} {length}");
     }
-    demand_others_go_on(&pair);
+    demand_others_continue(&pair);
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn demand_no_receive(ranges: usize, length: u32) {
     assert_eq!((done.id, done.status), (2, Status::RemoteOperation), "{ranges} {length}");
     let done = there.next(there.receives);
     assert_eq!((done.id, done.status), (71, Status::LocalProtection), "{ranges} {length}");
-    demand_others_go_on(&pair);
+    demand_others_continue(&pair);
 }
 
 #[test]

@@ -66,60 +66,60 @@ impl Memory {
 
 /// The calls that the listener received.
 #[derive(Default)]
-pub struct Heard {
+pub struct Calls {
     pub completions: Vec<CompletionQueueId>,
     pub events: Vec<Event>,
     /// Sender, first byte, and the flag `deliverable` of each datagram.
     pub management: Vec<(IpAddr, u8, bool)>,
 }
 
-pub struct Ear {
-    heard: Mutex<Heard>,
+pub struct Recorder {
+    calls: Mutex<Calls>,
     news: Condvar,
     pub route: Mutex<Routed>,
 }
 
-impl Ear {
-    pub fn new() -> Arc<Ear> {
-        let (heard, news) = (Mutex::default(), Condvar::new());
-        Arc::new(Ear { heard, news, route: Mutex::new(Routed::Here) })
+impl Recorder {
+    pub fn new() -> Arc<Recorder> {
+        let (calls, news) = (Mutex::default(), Condvar::new());
+        Arc::new(Recorder { calls, news, route: Mutex::new(Routed::Here) })
     }
 
-    fn note(&self, note: impl FnOnce(&mut Heard)) {
-        note(&mut self.heard.lock().unwrap());
+    fn note(&self, note: impl FnOnce(&mut Calls)) {
+        note(&mut self.calls.lock().unwrap());
         self.news.notify_all();
     }
 
     /// Sleeps until the calls received fulfil a condition.
-    pub fn until<R>(&self, mut satisfied: impl FnMut(&mut Heard) -> Option<R>) -> R {
+    pub fn until<R>(&self, mut satisfied: impl FnMut(&mut Calls) -> Option<R>) -> R {
         let start = Instant::now();
-        let mut heard = self.heard.lock().unwrap();
+        let mut calls = self.calls.lock().unwrap();
         loop {
-            if let Some(result) = satisfied(&mut heard) {
+            if let Some(result) = satisfied(&mut calls) {
                 return result;
             }
-            heard = self.news.wait_timeout(heard, Duration::from_secs(1)).unwrap().0;
-            assert!(start.elapsed() < STUCK, "stuck; heard {:?}", heard.events);
+            calls = self.news.wait_timeout(calls, Duration::from_secs(1)).unwrap().0;
+            assert!(start.elapsed() < STUCK, "stuck; received {:?}", calls.events);
         }
     }
 
     pub fn event(&self, wanted: Event) {
-        self.until(|heard| heard.events.contains(&wanted).then_some(()));
+        self.until(|calls| calls.events.contains(&wanted).then_some(()));
     }
 }
 
-impl Listener for Ear {
+impl Listener for Recorder {
     fn completion(&self, queue: CompletionQueueId) {
-        self.note(|heard| heard.completions.push(queue));
+        self.note(|calls| calls.completions.push(queue));
     }
 
     fn event(&self, event: Event) {
-        self.note(|heard| heard.events.push(event));
+        self.note(|calls| calls.events.push(event));
     }
 
     fn management(&self, datagram: &Management<'_>) -> Routed {
         let Management { from, bytes, deliverable, .. } = *datagram;
-        self.note(|heard| heard.management.push((from, bytes[0], deliverable)));
+        self.note(|calls| calls.management.push((from, bytes[0], deliverable)));
         *self.route.lock().unwrap()
     }
 }
@@ -127,7 +127,7 @@ impl Listener for Ear {
 /// A provider, a megabyte or more of memory, a completion queue for sends and one for receives.
 pub struct Node {
     pub provider: Arc<dyn Provider>,
-    pub ear: Arc<Ear>,
+    pub recorder: Arc<Recorder>,
     pub region: MemoryRegion,
     pub sends: CompletionQueueId,
     pub receives: CompletionQueueId,
@@ -158,8 +158,8 @@ impl Node {
     }
 
     pub fn with(options: &ProviderOptions, length: usize) -> Node {
-        let ear = Ear::new();
-        let provider = open(crate::KIND, options, ear.clone()).unwrap();
+        let recorder = Recorder::new();
+        let provider = open(crate::KIND, options, recorder.clone()).unwrap();
         let memory = Memory::new(length);
         let request = MemoryRequest {
             domain: DOMAIN,
@@ -170,7 +170,7 @@ impl Node {
         let region = provider.register(memory.foreign(length), &request).unwrap();
         let sends = provider.create_completion_queue(256).unwrap();
         let receives = provider.create_completion_queue(256).unwrap();
-        Node { provider, ear, region, sends, receives, memory }
+        Node { provider, recorder, region, sends, receives, memory }
     }
 
     pub fn config(&self, transport: Transport) -> QueuePairConfig {

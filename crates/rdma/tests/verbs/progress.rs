@@ -38,7 +38,8 @@ fn armed_queue_notifies_without_polling() {
         there.receive(pair.pairs[1], round, 0, 64);
         pair.post(0, round, SEND, here.local(0, 64));
         for (node, queue) in [(there, there.receives), (here, here.sends)] {
-            node.ear.until(|heard| heard.completions.pop().filter(|told| *told == queue));
+            node.recorder
+                .until(|calls| calls.completions.pop().filter(|reported| *reported == queue));
             assert_eq!(node.next(queue).id, round);
         }
     }
@@ -58,10 +59,10 @@ fn queue_armed_for_solicited_completions_notifies_for_those_only() {
         assert_eq!(here.provider.post_send(pair.pairs[0], &[request]), (1, None));
         here.sent(id);
         if !solicited {
-            assert!(there.ear.until(|heard| Some(heard.completions.is_empty())));
+            assert!(there.recorder.until(|calls| Some(calls.completions.is_empty())));
         }
     }
-    there.ear.until(|heard| (heard.completions == [there.receives]).then_some(()));
+    there.recorder.until(|calls| (calls.completions == [there.receives]).then_some(()));
     assert!(!there.received(0).solicited);
     assert!(there.received(1).solicited);
 }

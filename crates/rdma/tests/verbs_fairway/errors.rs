@@ -26,7 +26,7 @@ fn demand_refused(work: impl Fn(&Pair) -> Work, length: u32, status: Status) {
         assert_eq!((done.id, done.status), (id, status), "{work:?}");
     }
     assert_eq!(here.provider.state(pair.pairs[0]), Some(QueuePairState::Error));
-    here.ear.event(Event::Fault { queue_pair: pair.pairs[0], status });
+    here.recorder.event(Event::Fault { queue_pair: pair.pairs[0], status });
     // Operations posted now complete at once.
     pair.post(0, 5, SEND, here.local(0, 8));
     let done = here.next(here.sends);
@@ -73,7 +73,7 @@ fn local_bytes_that_are_not_registered_are_an_error_in_their_turn() {
 }
 
 #[test]
-fn a_receiver_that_is_not_ready_is_asked_again_as_often_as_agreed() {
+fn send_to_a_receiver_not_ready_is_retried_as_often_as_agreed() {
     let patient = Pair::local(Transport::Rc);
     let [here, there] = &patient.nodes;
     patient.post(0, 1, SEND, here.local(0, 8));

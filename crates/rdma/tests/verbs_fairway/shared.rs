@@ -49,11 +49,11 @@ fn queue_pairs_take_receives_from_a_shared_queue() {
         assert_eq!(got, bytes[id as usize..][..length as usize]);
         here.sent(id);
     }
-    there.ear.event(Event::ReceiveLimit { queue });
+    there.recorder.event(Event::ReceiveLimit { queue });
     // The end of one queue pair leaves the receives to the others.
     let (from, to) = pairs[0];
     there.provider.modify(to, &Change::Error).unwrap();
-    there.ear.event(Event::LastReceive { queue_pair: to });
+    there.recorder.event(Event::LastReceive { queue_pair: to });
     here.post(from, 1, SEND, here.local(0, 8));
     assert_eq!(here.next(here.sends).status, Status::RetryExceeded);
     here.post(pairs[1].0, 2, SEND, here.local(0, 8));

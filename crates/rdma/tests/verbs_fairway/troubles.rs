@@ -17,14 +17,14 @@ use fairway_ub::{LocalRange, Rights};
 const SEND: Work = Work::Send { tail: Tail::Nothing };
 
 /// A queue pair of a slot that no process has.
-const NOBODY: Qpn = Qpn::new(255 << LOCAL_BITS | 7);
+const UNUSED_QPN: Qpn = Qpn::new(255 << LOCAL_BITS | 7);
 
 #[test]
 fn datagrams_to_a_process_that_is_not_there_are_lost_at_once_after_the_first() {
     let node = Node::new(&options("127.0.0.1"));
     let number = node.queue_pair(Transport::Ud);
     node.connect(number, Peer::default(), Reliability::default());
-    let to = node.peer(node.provider.gids()[0], NOBODY);
+    let to = node.peer(node.provider.gids()[0], UNUSED_QPN);
     let work = Work::Datagram { to, q_key: Q_KEY, immediate: None };
     let request = |id| WorkRequest {
         id,
@@ -49,10 +49,10 @@ fn queue_pair_without_operations_gets_no_error_when_its_peer_is_gone() {
     let [number, _] = pair.pairs;
     // The queue pair waits for a missing process, and so does another one.
     here.provider.modify(number, &Change::Reset).unwrap();
-    let nobody = here.peer(here.provider.gids()[0], NOBODY);
+    let unused = here.peer(here.provider.gids()[0], UNUSED_QPN);
     let other = here.queue_pair(Transport::Rc);
     for waiting in [number, other] {
-        here.connect(waiting, nobody, Reliability::default());
+        here.connect(waiting, unused, Reliability::default());
         here.post(waiting, 1000, SEND, here.local(0, 8));
     }
     // Then it is reset, connects to an existing peer, and has the maximum number of operations
@@ -141,7 +141,7 @@ fn addresses_that_a_stranger_invents_do_not_push_out_real_ones() {
         let forwarded = [&[0xf8, 0][..], &from, &[0; 2], &[1; 256]].concat();
         liar.send_to_addr(&forwarded, &to).unwrap();
     }
-    node.ear.until(|heard| (heard.management.len() == 2000).then_some(()));
+    node.recorder.until(|calls| (calls.management.len() == 2000).then_some(()));
     // No state is stored for an address that can be its own number.
     let address: Ipv4Addr = "10.0.7.7".parse().unwrap();
     let number = node.provider.resolve(Gid::from(std::net::IpAddr::V4(address))).unwrap();
@@ -159,7 +159,7 @@ fn queue_pairs_come_and_go_without_an_end() {
     for round in 0..66_000_u32 {
         let number = here.provider.create_queue_pair(&config).unwrap();
         if round % 1000 == 0 {
-            let peer = here.peer(there.provider.gids()[0], NOBODY);
+            let peer = here.peer(there.provider.gids()[0], UNUSED_QPN);
             here.connect(
                 number,
                 Peer { queue_pair: pair.pairs[1], ..peer },

@@ -1,6 +1,6 @@
 //! Memory and queue pairs that are removed while packets arrive.
 
-use crate::node::{DOMAIN, Ear, Memory, Pair, content, own_options, patient};
+use crate::node::{DOMAIN, Memory, Pair, Recorder, content, own_options, patient};
 use fairway_rdma::{DEVICE_ADDRESSES, Gid, ProviderError, ProviderKind, ROCE_PORT, open};
 use fairway_roce::{MemoryRequest, Status, Transport, Work};
 use fairway_ub::Rights;
@@ -93,7 +93,7 @@ fn an_address_of_a_family_the_device_has_not_is_unreachable() {
 }
 
 #[test]
-fn numbers_tell_whose_queue_pairs_they_are() {
+fn queue_pair_numbers_contain_the_slot() {
     let pair = Pair::local(Transport::Rc);
     for (node, number) in pair.nodes.iter().zip(pair.pairs) {
         assert_eq!(fairway_rdma::slot_of(number), node.provider.slot());
@@ -143,11 +143,11 @@ fn a_device_has_only_so_many_addresses() {
     let other = |number: u32| std::net::Ipv4Addr::from(u32::from(first) ^ (number << 16)).into();
     let mut options = own;
     options.addresses = (0..=DEVICE_ADDRESSES as u32).map(other).collect();
-    let refused = open(ProviderKind::Roce, &options, Ear::new());
+    let refused = open(ProviderKind::Roce, &options, Recorder::new());
     assert!(matches!(refused.err(), Some(ProviderError::Parameter("addresses"))));
     options.addresses.pop();
     let last = *options.addresses.last().unwrap();
-    let provider = open(ProviderKind::Roce, &options, Ear::new()).unwrap();
+    let provider = open(ProviderKind::Roce, &options, Recorder::new()).unwrap();
     assert_eq!(provider.gids().len(), DEVICE_ADDRESSES);
     // The last of its sockets receives, too.
     let socket = std::net::UdpSocket::bind((last, 0)).unwrap();

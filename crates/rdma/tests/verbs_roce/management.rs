@@ -1,6 +1,6 @@
 //! Management datagrams, and the processes that they are for.
 
-use crate::node::{Ear, Node, own_options};
+use crate::node::{Node, Recorder, own_options};
 use fairway_rdma::{Listener, Management, Provider, ProviderError, ProviderKind, Routed, open};
 use fairway_roce::Event;
 use fairway_ub::CompletionQueueId;
@@ -19,9 +19,9 @@ fn send(from: &Node, to: &Node, first: u8) {
 }
 
 /// Returns the datagrams that a node has received, and clears them.
-fn heard(node: &Node, count: usize) -> Vec<(IpAddr, u8, bool)> {
-    node.ear.until(|heard| {
-        (heard.management.len() >= count).then(|| std::mem::take(&mut heard.management))
+fn received(node: &Node, count: usize) -> Vec<(IpAddr, u8, bool)> {
+    node.recorder.until(|calls| {
+        (calls.management.len() >= count).then(|| std::mem::take(&mut calls.management))
     })
 }
 
@@ -30,11 +30,11 @@ fn datagram_within_the_host_reaches_the_process_it_is_for() {
     let [here, there] = two();
     let from = here.provider.gids()[0].ip();
     send(&here, &there, 1);
-    assert_eq!(heard(&here, 1), [(from, 1, true)], "nobody said it is another's");
-    *here.ear.route.lock().unwrap() = Routed::Slot(there.provider.slot());
+    assert_eq!(received(&here, 1), [(from, 1, true)], "the datagram is for this node");
+    *here.recorder.route.lock().unwrap() = Routed::Slot(there.provider.slot());
     send(&here, &there, 2);
-    assert_eq!(heard(&there, 1), [(from, 2, true)]);
-    assert_eq!(heard(&here, 1), [(from, 2, true)]);
+    assert_eq!(received(&there, 1), [(from, 2, true)]);
+    assert_eq!(received(&here, 1), [(from, 2, true)]);
 }
 
 #[test]
@@ -44,13 +44,13 @@ fn a_service_is_where_it_was_claimed() {
     let from = here.provider.gids()[0].ip();
     let claim = there.provider.claim_service(service).unwrap();
     assert!(matches!(here.provider.claim_service(service), Err(ProviderError::Busy)));
-    *here.ear.route.lock().unwrap() = Routed::Service(service);
+    *here.recorder.route.lock().unwrap() = Routed::Service(service);
     send(&here, &there, 1);
-    assert_eq!(heard(&there, 1), [(from, 1, true)]);
-    heard(&here, 1);
+    assert_eq!(received(&there, 1), [(from, 1, true)]);
+    received(&here, 1);
     drop(claim);
     send(&here, &there, 2);
-    assert_eq!(heard(&here, 2), [(from, 2, true), (from, 2, false)], "nobody is there");
+    assert_eq!(received(&here, 2), [(from, 2, true), (from, 2, false)], "no node is there");
     // Any process can claim the service again.
     let _claim = here.provider.claim_service(service).unwrap();
 }
@@ -59,12 +59,12 @@ fn a_service_is_where_it_was_claimed() {
 fn forwarded_datagram_is_not_forwarded_again() {
     let [here, there] = two();
     // Each process assigns it to the other.
-    *here.ear.route.lock().unwrap() = Routed::Slot(there.provider.slot());
-    *there.ear.route.lock().unwrap() = Routed::Slot(here.provider.slot());
+    *here.recorder.route.lock().unwrap() = Routed::Slot(there.provider.slot());
+    *there.recorder.route.lock().unwrap() = Routed::Slot(here.provider.slot());
     for number in 0..5 {
         send(&here, &there, number);
-        assert_eq!(heard(&there, 1).len(), 1);
-        assert_eq!(heard(&here, 1).len(), 1);
+        assert_eq!(received(&there, 1).len(), 1);
+        assert_eq!(received(&here, 1).len(), 1);
     }
     assert_eq!(there.provider.network_counters().forwarded, 0);
 }
@@ -73,13 +73,14 @@ fn forwarded_datagram_is_not_forwarded_again() {
 #[test]
 fn a_burst_to_a_busy_neighbour_arrives() {
     let [here, there] = two();
-    *here.ear.route.lock().unwrap() = Routed::Slot(there.provider.slot());
+    *here.recorder.route.lock().unwrap() = Routed::Slot(there.provider.slot());
     let queue = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").unwrap();
     let count = queue.trim().parse::<usize>().unwrap() + 50;
-    let busy = there.ear.route.lock().unwrap();
+    let busy = there.recorder.route.lock().unwrap();
     (0..count).for_each(|number| send(&here, &there, number as u8));
     drop(busy);
-    let numbers: Vec<u8> = heard(&there, count).into_iter().map(|(_, number, _)| number).collect();
+    let numbers: Vec<u8> =
+        received(&there, count).into_iter().map(|(_, number, _)| number).collect();
     assert_eq!(numbers, (0..count).map(|number| number as u8).collect::<Vec<_>>());
     let counters = here.provider.network_counters();
     assert_eq!((counters.forwarded, counters.not_forwarded), (count as u64, 0));
@@ -88,33 +89,33 @@ fn a_burst_to_a_busy_neighbour_arrives() {
 #[test]
 fn datagram_to_an_empty_slot_is_reported() {
     let here = Node::new(&own_options());
-    *here.ear.route.lock().unwrap() = Routed::Slot(255);
+    *here.recorder.route.lock().unwrap() = Routed::Slot(255);
     send(&here, &here, 1);
     let from = here.provider.gids()[0].ip();
-    assert_eq!(heard(&here, 2), [(from, 1, true), (from, 1, false)]);
+    assert_eq!(received(&here, 2), [(from, 1, true), (from, 1, false)]);
 }
 
 #[test]
 fn providers_of_both_kinds_exchange_them() {
     let own = own_options();
     let here = Node::new(&own);
-    let ear = Ear::new();
-    let there = open(ProviderKind::Fairway, &own, ear.clone()).unwrap();
+    let recorder = Recorder::new();
+    let there = open(ProviderKind::Fairway, &own, recorder.clone()).unwrap();
     let from = own.addresses[0];
-    *here.ear.route.lock().unwrap() = Routed::Slot(there.slot());
+    *here.recorder.route.lock().unwrap() = Routed::Slot(there.slot());
     let number = here.provider.resolve(there.gids()[0]).unwrap();
     here.provider.send_management(number, &[1; 256]).unwrap();
-    ear.until(|heard| (heard.management == [(from, 1, true)]).then_some(()));
-    *ear.route.lock().unwrap() = Routed::Slot(here.provider.slot());
-    here.ear.until(|heard| heard.management.pop());
+    recorder.until(|calls| (calls.management == [(from, 1, true)]).then_some(()));
+    *recorder.route.lock().unwrap() = Routed::Slot(here.provider.slot());
+    here.recorder.until(|calls| calls.management.pop());
     let number = there.resolve(here.provider.gids()[0]).unwrap();
     there.send_management(number, &[2; 256]).unwrap();
-    here.ear.until(|heard| (heard.management == [(from, 2, true)]).then_some(()));
+    here.recorder.until(|calls| (calls.management == [(from, 2, true)]).then_some(()));
 }
 
 /// A listener that is called may have the last reference to the provider, and drop it.
 #[test]
-fn a_provider_may_go_while_it_tells_something() {
+fn provider_may_be_dropped_during_a_callback() {
     struct Quitter {
         provider: Mutex<Option<Arc<dyn Provider>>>,
         gone: mpsc::Sender<()>,
@@ -136,15 +137,15 @@ fn a_provider_may_go_while_it_tells_something() {
     for kind in [ProviderKind::Roce, ProviderKind::Fairway] {
         let own = own_options();
         let here = Node::new(&own);
-        let (gone, heard) = mpsc::channel();
+        let (gone, ended) = mpsc::channel();
         let quitter = Arc::new(Quitter { provider: Mutex::new(None), gone });
         let provider = open(kind, &own, quitter.clone()).unwrap();
-        *here.ear.route.lock().unwrap() = Routed::Slot(provider.slot());
+        *here.recorder.route.lock().unwrap() = Routed::Slot(provider.slot());
         let weak = Arc::downgrade(&provider);
         let number = here.provider.resolve(provider.gids()[0]).unwrap();
         *quitter.provider.lock().unwrap() = Some(provider);
         here.provider.send_management(number, &[1; 256]).unwrap();
-        heard.recv_timeout(std::time::Duration::from_secs(100)).expect("it has gone");
+        ended.recv_timeout(std::time::Duration::from_secs(100)).expect("it has gone");
         assert!(weak.upgrade().is_none());
     }
 }

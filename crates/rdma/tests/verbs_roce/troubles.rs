@@ -54,12 +54,12 @@ fn survives(spec: &str, out_of_order: bool) {
 }
 
 #[test]
-fn nothing_is_lost_where_packets_are() {
+fn lost_packets_lose_no_message() {
     survives("loss=2%", false);
 }
 
 #[test]
-fn nothing_is_done_twice_where_packets_are_doubled() {
+fn duplicated_packets_execute_nothing_twice() {
     survives("dup=5%,loss=1%", false);
 }
 
@@ -69,7 +69,7 @@ fn order_is_kept_where_packets_lose_it() {
 }
 
 #[test]
-fn packets_are_taken_out_of_order_if_that_is_asked_for() {
+fn packets_are_accepted_out_of_order_if_configured() {
     survives("reorder=64,loss=1%", true);
 }
 
@@ -90,7 +90,7 @@ fn a_wrong_key_is_refused_and_nothing_is_touched() {
         assert_eq!(there.memory.read(0, 64), [0; 64]);
         assert_eq!(there.memory.read((1 << 20) - 63, 63), [0; 63]);
         let fault = Event::Fault { queue_pair: pair.pairs[0], status: Status::RemoteAccess };
-        here.ear.event(fault);
+        here.recorder.event(fault);
         assert_eq!(here.provider.state(pair.pairs[0]), Some(QueuePairState::Error));
         // Operations posted after that are flushed.
         pair.post(0, 2, SEND, here.local(0, 64));
@@ -152,8 +152,8 @@ fn a_queue_that_is_not_polled_runs_over() {
         here.sent(0);
     });
     assert_eq!(here.provider.post_send(pair.pairs[0], &[loud; 5]), (5, None));
-    here.ear.event(Event::Overrun { queue: here.sends });
-    here.ear.event(Event::Fault { queue_pair: pair.pairs[0], status: Status::Flushed });
+    here.recorder.event(Event::Overrun { queue: here.sends });
+    here.recorder.event(Event::Fault { queue_pair: pair.pairs[0], status: Status::Flushed });
     assert_eq!(here.provider.state(pair.pairs[0]), Some(QueuePairState::Error));
 }
 

@@ -75,7 +75,7 @@ fn traffic(spaces: &Namespaces, make: impl Fn(usize) -> ProviderOptions + Sync) 
     datagrams.post(0, 1, work, here.local(0, 999));
     there.received(1);
     spaces.inside(0, || here.provider.send_management(to.address, &[5; 256]).unwrap());
-    there.ear.until(|heard| heard.management.pop());
+    there.recorder.until(|calls| calls.management.pop());
 }
 
 /// Checks every frame.

@@ -17,7 +17,7 @@ use std::sync::atomic::{Ordering, fence};
 use fairway_wire::AtomicOperator;
 
 use super::guard;
-use super::sanitizer::will_write;
+use super::sanitizer::{will_read, will_write};
 
 /// Error for memory that is missing: its owner has unmapped it, or has truncated its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,7 @@ impl<'a> SharedBytes<'a> {
     /// have changed.
     pub fn read(self, out: &mut [u8]) -> Result<(), Gone> {
         assert_eq!(self.length, out.len(), "a copy between ranges of different lengths");
+        will_read(self.start.as_ptr(), self.length);
         if self.is_word() {
             // SAFETY: an aligned word, which the maker vouched for.
             let value = unsafe { guard::load(self.start.as_ptr(), self.length)? };
@@ -96,6 +97,21 @@ impl<'a> SharedBytes<'a> {
             true => last.write_word(&data[head..]),
             false => last.write_pieces(&data[head..]),
         }
+    }
+
+    /// Copies the range to another one of the same length, which must not overlap it. If that
+    /// fails, any of `room` may have changed.
+    pub(crate) fn copy_to(self, room: SharedBytes<'_>) -> Result<(), Gone> {
+        assert_eq!(self.length, room.length, "a copy between ranges of different lengths");
+        will_read(self.start.as_ptr(), self.length);
+        fence(Ordering::Release);
+        // SAFETY: the makers of both ranges vouched for them, and the accesses are made by
+        // assembly, so it makes no difference that both are shared.
+        unsafe {
+            guard::copy_in(room.start.as_ptr(), self.start.as_ptr(), self.length, self.head())?;
+        }
+        fence(Ordering::Acquire);
+        Ok(())
     }
 
     /// Returns `length` bytes from `offset` on, which must be within the range.

@@ -13,7 +13,7 @@ use fairway_wire::roce::cm::{
 use super::super::abi::*;
 use super::super::address::plain;
 use super::super::clock::now;
-use super::super::deferred_disconnect::{self, tell};
+use super::super::deferred_disconnect::{self, deliver};
 use super::super::id::{Agreed, Core, Id};
 use super::super::note::{Details, Note};
 use super::{CmDevice, State};
@@ -43,7 +43,7 @@ pub(super) fn dispatch(cm_device: &CmDevice, state: &mut State) {
                 let is_end = matches!(other, Event::Disconnected { .. });
                 match awaited(&core).filter(|_| is_end) {
                     Some(own) => deferred_disconnect::defer(&cm_device.provider, own, note, now()),
-                    None => tell(note),
+                    None => deliver(note),
                 }
             }
         }
@@ -206,7 +206,7 @@ fn requested(
         qp_num: request.queue_pair.value(),
     });
     note.listener = Some(listening);
-    tell(note);
+    deliver(note);
 }
 
 fn queried(
@@ -228,16 +228,18 @@ fn queried(
     let address = zeroed();
     note.details = Details::Datagram { address, queue_pair: 0, q_key: 0 };
     note.listener = Some(listening);
-    tell(note);
+    deliver(note);
 }
 
-/// Whether an id listens at the wildcard address and accepts requests to `asked`. The IPv6 wildcard
-/// also covers IPv4, unless an option of the id excludes it.
-fn takes_all(core: &Core, asked: IpAddr) -> bool {
+/// Whether an id listens at the wildcard address and accepts requests to `destination`. The IPv6
+/// wildcard also covers IPv4, unless an option of the id excludes it.
+fn takes_all(core: &Core, destination: IpAddr) -> bool {
     let inner = lock(&core.inner);
     inner.local.is_some_and(|local| match local.ip() {
-        IpAddr::V4(ip) => ip.is_unspecified() && asked.is_ipv4(),
-        IpAddr::V6(ip) => ip.is_unspecified() && (asked.is_ipv6() || !inner.options.family_only),
+        IpAddr::V4(ip) => ip.is_unspecified() && destination.is_ipv4(),
+        IpAddr::V6(ip) => {
+            ip.is_unspecified() && (destination.is_ipv6() || !inner.options.family_only)
+        }
     })
 }
 
@@ -254,14 +256,14 @@ fn newcomer(
     let header = IpHeader::parse(private)?;
     let (space, port) = port_of_service(service)?;
     let listening = state.services.get(&service).filter(|found| found.listener == listener)?;
-    let asked = plain(header.destination);
+    let destination = plain(header.destination);
     let local = |core: &Arc<Core>| lock(&core.inner).local.map(|local| plain(local.ip()));
     // An id that listens at this exact address has priority over ids at the wildcard address.
-    let exact = listening.cores.iter().find(|core| local(core) == Some(asked));
-    let any = || listening.cores.iter().find(|core| takes_all(core, asked));
-    let asked_core = Arc::clone(exact.or_else(any)?);
+    let exact = listening.cores.iter().find(|core| local(core) == Some(destination));
+    let any = || listening.cores.iter().find(|core| takes_all(core, destination));
+    let listening_core = Arc::clone(exact.or_else(any)?);
     let (queue, options) = {
-        let inner = lock(&asked_core.inner);
+        let inner = lock(&listening_core.inner);
         (inner.queue.clone(), inner.options)
     };
     let core = Arc::new(Core::new(queue, false, space));
@@ -274,7 +276,7 @@ fn newcomer(
         inner.options = options;
         inner.is_unaccepted = true;
     }
-    let parent = asked_core.id();
+    let parent = listening_core.id();
     let ps = if space == PortSpace::Tcp { RDMA_PS_TCP } else { RDMA_PS_UDP };
     // SAFETY: an id that listens is destroyed only after it was taken from the list above, under
     // the lock that is held here.
@@ -284,5 +286,5 @@ fn newcomer(
     // The program owns the new id from when it receives the request.
     id.give();
     state.cores.insert(connection, Arc::clone(&core));
-    Some((core, asked_core))
+    Some((core, listening_core))
 }

@@ -61,15 +61,15 @@ fn loopback(port: u16) -> libc::sockaddr_storage {
 struct Side(*mut rdma_event_channel);
 
 /// An event that is acknowledged when it is dropped.
-struct Heard(*mut rdma_cm_event);
+struct ReceivedEvent(*mut rdma_cm_event);
 
-impl Drop for Heard {
+impl Drop for ReceivedEvent {
     fn drop(&mut self) {
         assert_eq!(unsafe { rdma_ack_cm_event(self.0) }, 0);
     }
 }
 
-impl Heard {
+impl ReceivedEvent {
     fn id(&self) -> *mut rdma_cm_id {
         unsafe { (*self.0).id }
     }
@@ -102,11 +102,11 @@ impl Side {
     }
 
     /// Waits for the next event, which must be of this kind.
-    fn hear(&self, kind: c_int) -> Heard {
+    fn receive(&self, kind: c_int) -> ReceivedEvent {
         let mut event = null_mut();
         assert_eq!(unsafe { rdma_get_cm_event(self.0, &mut event) }, 0);
         assert_eq!(unsafe { (*event).event }, kind);
-        Heard(event)
+        ReceivedEvent(event)
     }
 
     fn listen(&self, ps: c_int) -> (*mut rdma_cm_id, u16) {
@@ -128,10 +128,10 @@ impl Side {
         let mut to = loopback(port);
         unsafe {
             assert_eq!(rdma_resolve_addr(id, null_mut(), (&raw mut to).cast(), 1000), 0);
-            assert_eq!(self.hear(RDMA_CM_EVENT_ADDR_RESOLVED).status(), 0);
+            assert_eq!(self.receive(RDMA_CM_EVENT_ADDR_RESOLVED).status(), 0);
             assert!(!(*id).verbs.get().is_null());
             assert_eq!(rdma_resolve_route(id, 1000), 0);
-            assert_eq!(self.hear(RDMA_CM_EVENT_ROUTE_RESOLVED).id(), id);
+            assert_eq!(self.receive(RDMA_CM_EVENT_ROUTE_RESOLVED).id(), id);
             assert_eq!((*id).route.num_paths.get(), 1);
             assert_eq!(u16::from_be(rdma_get_dst_port(id)), port);
         }
@@ -192,10 +192,10 @@ fn two_ids_connect_exchange_private_data_and_disconnect() {
     let (listener, port) = server.listen(RDMA_PS_TCP);
     let active = client.resolved(RDMA_PS_TCP, port);
     equip(active);
-    let mut asked = param(b"please", 3, 5);
-    assert_eq!(unsafe { rdma_connect(active, &mut asked) }, 0);
+    let mut parameters = param(b"please", 3, 5);
+    assert_eq!(unsafe { rdma_connect(active, &mut parameters) }, 0);
 
-    let request = server.hear(RDMA_CM_EVENT_CONNECT_REQUEST);
+    let request = server.receive(RDMA_CM_EVENT_CONNECT_REQUEST);
     assert_eq!(request.said(8), b"please\0\0");
     // Each end serves the operations that the other has in flight.
     let offered = request.param();
@@ -209,13 +209,13 @@ fn two_ids_connect_exchange_private_data_and_disconnect() {
     let mut granted = param(b"yes", 2, 2);
     assert_eq!(unsafe { rdma_accept(passive, &mut granted) }, 0);
 
-    let established = client.hear(RDMA_CM_EVENT_ESTABLISHED);
+    let established = client.receive(RDMA_CM_EVENT_ESTABLISHED);
     assert_eq!(established.said(4), b"yes\0");
     assert_eq!(established.param().private_data_len, 196);
     let offered = established.param();
     assert_eq!((offered.responder_resources, offered.initiator_depth), (2, 2));
     drop(established);
-    drop(server.hear(RDMA_CM_EVENT_ESTABLISHED));
+    drop(server.receive(RDMA_CM_EVENT_ESTABLISHED));
     // Both queue pairs are ready to send to each other.
     let states = [active, passive].map(|id| {
         let mut attr: ibv_qp_attr = zeroed();
@@ -229,8 +229,8 @@ fn two_ids_connect_exchange_private_data_and_disconnect() {
     assert_eq!(states[1].0, states[0].1);
 
     assert_eq!(unsafe { rdma_disconnect(active) }, 0);
-    drop(client.hear(RDMA_CM_EVENT_DISCONNECTED));
-    drop(server.hear(RDMA_CM_EVENT_DISCONNECTED));
+    drop(client.receive(RDMA_CM_EVENT_DISCONNECTED));
+    drop(server.receive(RDMA_CM_EVENT_DISCONNECTED));
     assert_eq!(unsafe { rdma_disconnect(passive) }, 0, "though the other was faster");
     for id in [active, passive] {
         unsafe { rdma_destroy_qp(id) };
@@ -246,11 +246,11 @@ fn connected(server: &Side, client: &Side) -> [*mut rdma_cm_id; 3] {
     let active = client.resolved(RDMA_PS_TCP, port);
     equip(active);
     assert_eq!(unsafe { rdma_connect(active, null_mut()) }, 0);
-    let passive = server.hear(RDMA_CM_EVENT_CONNECT_REQUEST).id();
+    let passive = server.receive(RDMA_CM_EVENT_CONNECT_REQUEST).id();
     equip(passive);
     assert_eq!(unsafe { rdma_accept(passive, null_mut()) }, 0);
-    drop(client.hear(RDMA_CM_EVENT_ESTABLISHED));
-    drop(server.hear(RDMA_CM_EVENT_ESTABLISHED));
+    drop(client.receive(RDMA_CM_EVENT_ESTABLISHED));
+    drop(server.receive(RDMA_CM_EVENT_ESTABLISHED));
     [active, passive, listener]
 }
 
@@ -325,11 +325,11 @@ fn disconnect_waits_until_the_last_message_is_polled() {
     send_one(active, passive);
     assert_eq!(unsafe { rdma_disconnect(active) }, 0);
     // The peer has confirmed the disconnection, so it has received the request.
-    drop(client.hear(RDMA_CM_EVENT_DISCONNECTED));
+    drop(client.receive(RDMA_CM_EVENT_DISCONNECTED));
     assert!(!has_news(&server, 0), "the message is not read yet");
     assert_eq!(until_polled(operations(passive), unsafe { (*passive).recv_cq.get() }), IBV_WC_RECV);
     assert!(has_news(&server, 0), "it is read now");
-    drop(server.hear(RDMA_CM_EVENT_DISCONNECTED));
+    drop(server.receive(RDMA_CM_EVENT_DISCONNECTED));
     part(ids);
 }
 
@@ -339,15 +339,15 @@ fn disconnect_is_delivered_to_a_program_that_never_polls() {
     let ids @ [active, passive, _] = connected(&server, &client);
     send_one(active, passive);
     assert_eq!(unsafe { rdma_disconnect(active) }, 0);
-    drop(client.hear(RDMA_CM_EVENT_DISCONNECTED));
-    drop(server.hear(RDMA_CM_EVENT_DISCONNECTED));
+    drop(client.receive(RDMA_CM_EVENT_DISCONNECTED));
+    drop(server.receive(RDMA_CM_EVENT_DISCONNECTED));
     part(ids);
     // An id that is destroyed before the delivery gets no event.
     let (server, client) = (Side::new(), Side::new());
     let again @ [active, passive, _] = connected(&server, &client);
     send_one(active, passive);
     assert_eq!(unsafe { rdma_disconnect(active) }, 0);
-    drop(client.hear(RDMA_CM_EVENT_DISCONNECTED));
+    drop(client.receive(RDMA_CM_EVENT_DISCONNECTED));
     part(again);
     assert!(!has_news(&server, 3000));
 }
@@ -361,8 +361,8 @@ fn disconnect_is_immediate_for_the_side_that_ends_the_connection() {
     assert_eq!(awaited(passive).map(Qpn::value), Some(unsafe { (*(*passive).qp.get()).qp_num }));
     assert_eq!(unsafe { rdma_disconnect(passive) }, 0);
     assert_eq!(awaited(passive), None);
-    drop(server.hear(RDMA_CM_EVENT_DISCONNECTED));
-    drop(client.hear(RDMA_CM_EVENT_DISCONNECTED));
+    drop(server.receive(RDMA_CM_EVENT_DISCONNECTED));
+    drop(client.receive(RDMA_CM_EVENT_DISCONNECTED));
     part(ids);
 }
 
@@ -373,20 +373,20 @@ fn rejected_connections_report_the_reason() {
     let refused = client.resolved(RDMA_PS_TCP, port);
     equip(refused);
     assert_eq!(unsafe { rdma_connect(refused, null_mut()) }, 0);
-    let request = server.hear(RDMA_CM_EVENT_CONNECT_REQUEST);
+    let request = server.receive(RDMA_CM_EVENT_CONNECT_REQUEST);
     assert_eq!(unsafe { rdma_reject(request.id(), b"no".as_ptr().cast(), 2) }, 0);
     assert_eq!(unsafe { rdma_accept(request.id(), null_mut()) }, -1);
     let newcomer = request.id();
     drop(request);
     assert_eq!(unsafe { rdma_destroy_id(newcomer) }, 0);
-    let rejected = client.hear(RDMA_CM_EVENT_REJECTED);
+    let rejected = client.receive(RDMA_CM_EVENT_REJECTED);
     assert_eq!((rejected.status(), rejected.said(3)), (28, b"no\0".to_vec()));
     drop(rejected);
     // No id listens any more.
     assert_eq!(unsafe { rdma_destroy_id(listener) }, 0);
     let unheard = client.resolved(RDMA_PS_TCP, port);
     assert_eq!(unsafe { rdma_connect(unheard, null_mut()) }, 0);
-    assert_eq!(client.hear(RDMA_CM_EVENT_REJECTED).status(), 8);
+    assert_eq!(client.receive(RDMA_CM_EVENT_REJECTED).status(), 8);
     unsafe { rdma_destroy_qp(refused) };
     for id in [refused, unheard] {
         assert_eq!(unsafe { rdma_destroy_id(id) }, 0);
@@ -404,7 +404,7 @@ fn pending_request_is_rejected_when_its_listener_is_destroyed() {
     assert_eq!(unsafe { libc::poll(&mut waiting, 1, 10_000) }, 1, "the channel is pollable");
     assert_eq!(unsafe { rdma_destroy_id(listener) }, 0);
     assert_eq!(unsafe { libc::poll(&mut waiting, 1, 0) }, 0, "and has nothing any more");
-    assert_eq!(client.hear(RDMA_CM_EVENT_REJECTED).status(), 28);
+    assert_eq!(client.receive(RDMA_CM_EVENT_REJECTED).status(), 28);
     assert_eq!(unsafe { rdma_destroy_id(active) }, 0);
 }
 
@@ -413,19 +413,19 @@ fn peer_that_gives_up_before_it_is_accepted_is_no_event() {
     let (server, client) = (Side::new(), Side::new());
     let (listener, port) = server.listen(RDMA_PS_TCP);
     let [first, second] = [(); 2].map(|()| client.resolved(RDMA_PS_TCP, port));
-    let asked = [first, second].map(|active| {
+    let requests = [first, second].map(|active| {
         equip(active);
         assert_eq!(unsafe { rdma_connect(active, null_mut()) }, 0);
-        let request = server.hear(RDMA_CM_EVENT_CONNECT_REQUEST).id();
+        let request = server.receive(RDMA_CM_EVENT_CONNECT_REQUEST).id();
         if active == first {
             part([first]);
         }
         // Everything that the first client sent is older than the second client's request.
         request
     });
-    equip(asked[0]);
-    assert_eq!(unsafe { rdma_accept(asked[0], null_mut()) }, -1, "there is no peer any more");
-    part([second, asked[0], asked[1]]);
+    equip(requests[0]);
+    assert_eq!(unsafe { rdma_accept(requests[0], null_mut()) }, -1, "there is no peer any more");
+    part([second, requests[0], requests[1]]);
     part([listener]);
 }
 
@@ -435,15 +435,15 @@ fn datagrams_need_a_queue_pair_and_a_key() {
     let (listener, port) = server.listen(RDMA_PS_UDP);
     let active = client.resolved(RDMA_PS_UDP, port);
     equip(active);
-    let mut asked = param(b"where", 0, 0);
-    assert_eq!(unsafe { rdma_connect(active, &mut asked) }, 0);
-    let request = server.hear(RDMA_CM_EVENT_CONNECT_REQUEST);
+    let mut parameters = param(b"where", 0, 0);
+    assert_eq!(unsafe { rdma_connect(active, &mut parameters) }, 0);
+    let request = server.receive(RDMA_CM_EVENT_CONNECT_REQUEST);
     let passive = request.id();
     assert_eq!(request.param().private_data_len, 180);
     drop(request);
     equip(passive);
-    assert_eq!(unsafe { rdma_accept(passive, &mut asked) }, 0);
-    let answer = client.hear(RDMA_CM_EVENT_ESTABLISHED);
+    assert_eq!(unsafe { rdma_accept(passive, &mut parameters) }, 0);
+    let answer = client.receive(RDMA_CM_EVENT_ESTABLISHED);
     let ud = unsafe { (*answer.0).param.ud };
     assert_eq!(ud.qp_num, unsafe { (*(*passive).qp.get()).qp_num });
     assert_eq!((ud.qkey, ud.ah_attr.is_global, ud.ah_attr.port_num), (RDMA_UDP_QKEY, 1, 1));
@@ -481,16 +481,16 @@ fn calls_of_a_synchronous_id_return_after_their_event() {
             assert_eq!(rdma_destroy_id(id), 0);
         }
     });
-    let request = server.hear(RDMA_CM_EVENT_CONNECT_REQUEST);
+    let request = server.receive(RDMA_CM_EVENT_CONNECT_REQUEST);
     let passive = request.id();
     drop(request);
     equip(passive);
     let own = Side::new();
     assert_eq!(unsafe { rdma_migrate_id(passive, own.0) }, 0);
     assert_eq!(unsafe { rdma_accept(passive, null_mut()) }, 0);
-    drop(own.hear(RDMA_CM_EVENT_ESTABLISHED));
-    drop(own.hear(RDMA_CM_EVENT_DISCONNECTED));
-    let request = server.hear(RDMA_CM_EVENT_CONNECT_REQUEST);
+    drop(own.receive(RDMA_CM_EVENT_ESTABLISHED));
+    drop(own.receive(RDMA_CM_EVENT_DISCONNECTED));
+    let request = server.receive(RDMA_CM_EVENT_CONNECT_REQUEST);
     let refused = request.id();
     drop(request);
     // Destroying the id refuses the request.

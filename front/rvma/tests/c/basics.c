@@ -170,8 +170,8 @@ static void null_and_nonsense_are_refused(void)
     EXPECT(RVMA_ERR_ARGUMENT, RVMA_Iput(bytes, 8, &self, BOX(1), &details, &request));
     details.struct_size = 0;
     EXPECT(RVMA_ERR_ARGUMENT, RVMA_Get_opts(bytes, 8, &self, BOX(1), &details));
-    RVMA_Addr nobody = {0};
-    EXPECT(RVMA_ERR_ARGUMENT, RVMA_Iget(bytes, 8, &nobody, BOX(1), NULL, &request));
+    RVMA_Addr unknown = {0};
+    EXPECT(RVMA_ERR_ARGUMENT, RVMA_Iget(bytes, 8, &unknown, BOX(1), NULL, &request));
     EXPECT(RVMA_ERR_ARGUMENT, RVMA_Test(NULL, &done));
     EXPECT(RVMA_ERR_ARGUMENT, RVMA_Test(&request, NULL));
     EXPECT(RVMA_ERR_ARGUMENT, RVMA_Wait_request(NULL, 0));

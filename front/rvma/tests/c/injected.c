@@ -1,5 +1,5 @@
 /* Frees memory that the library still has, which AddressSanitizer is to notice: it sees what the
- * library's system calls read, and is told what the library's copies write. */
+ * library's system calls read, and is notified of what the library's copies read and write. */
 #include "check.h"
 
 enum { SIZE = 1 << 20 };

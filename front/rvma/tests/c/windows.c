@@ -1,4 +1,4 @@
-/* Windows, epochs, and everything that puts and gets can ask of them, within one process. */
+/* Windows, epochs, and every option of puts and gets, within one process. */
 #include "check.h"
 
 enum { SIZE = 64 };
@@ -17,21 +17,21 @@ static RVMA_Win window(uintptr_t box, int64_t threshold, RVMA_Epoch_type type, u
 static void an_epoch_ends_at_its_threshold(void)
 {
     char buffers[3][SIZE] = {{0}};
-    void *told[2] = {NULL, NULL};
+    void *ended[2] = {NULL, NULL};
     RVMA_Win win = RVMA_Init_window(BOX(1), NULL, SIZE, RVMA_EPOCH_BYTES);
-    OK(RVMA_Post_buffer(buffers[0], SIZE, &told[0], win));
-    OK(RVMA_Post_buffer(buffers[1], SIZE, &told[1], win));
+    OK(RVMA_Post_buffer(buffers[0], SIZE, &ended[0], win));
+    OK(RVMA_Post_buffer(buffers[1], SIZE, &ended[1], win));
     CHECK(RVMA_Win_get_epoch(win) == 0);
 
     RVMA_Op_options second_half = at(SIZE / 2, RVMA_EPOCH_ANY);
     OK(RVMA_Put_opts(put_bytes + SIZE / 2, SIZE / 2, &self, BOX(1), &second_half));
-    EXPECT(RVMA_ERR_TIMEOUT, RVMA_Wait_ptr(&told[0], NULL, 20));
-    CHECK(RVMA_Win_get_epoch(win) == 0 && told[0] == NULL);
+    EXPECT(RVMA_ERR_TIMEOUT, RVMA_Wait_ptr(&ended[0], NULL, 20));
+    CHECK(RVMA_Win_get_epoch(win) == 0 && ended[0] == NULL);
     OK(RVMA_Put(put_bytes, SIZE / 2, &self, BOX(1)));
-    OK(RVMA_Wait_ptr(&told[0], NULL, PATIENCE));
-    CHECK(RVMA_Load_ptr(&told[0]) == buffers[0]);
+    OK(RVMA_Wait_ptr(&ended[0], NULL, PATIENCE));
+    CHECK(RVMA_Load_ptr(&ended[0]) == buffers[0]);
     CHECK(memcmp(buffers[0], put_bytes, SIZE) == 0);
-    CHECK(RVMA_Win_get_epoch(win) == 1 && told[1] == NULL);
+    CHECK(RVMA_Win_get_epoch(win) == 1 && ended[1] == NULL);
 
     RVMA_Epoch epoch;
     OK(RVMA_Wait(win, &epoch, PATIENCE));
@@ -42,7 +42,7 @@ static void an_epoch_ends_at_its_threshold(void)
 
     /* Room is not given back: the next buffer takes the next epoch. */
     OK(RVMA_Put(put_bytes, SIZE, &self, BOX(1)));
-    OK(RVMA_Wait_ptr(&told[1], NULL, PATIENCE));
+    OK(RVMA_Wait_ptr(&ended[1], NULL, PATIENCE));
     CHECK(memcmp(buffers[1], put_bytes, SIZE) == 0);
     void *pointers[4];
     CHECK(RVMA_Win_get_buf_ptrs(win, pointers, 4) == 1 && pointers[0] == buffers[1]);
@@ -98,7 +98,7 @@ static void a_record_tells_everything(void)
     CHECK(RVMA_Load_ptr(&records[0].buffer) == buffers[0]);
     CHECK(records[0].length == 30 && records[0].bytes == 30 && records[0].operations == 3 && records[0].epoch == 0);
     CHECK(records[0].number == 0 && records[0].virtual_addr == BOX(3) && records[0].flags == 0);
-    EXPECT(RVMA_ERR_TIMEOUT, RVMA_Wait(win, &epoch, 0)); /* told once */
+    EXPECT(RVMA_ERR_TIMEOUT, RVMA_Wait(win, &epoch, 0)); /* reported once */
     OK(RVMA_Win_inc_epoch(win));
     OK(RVMA_Wait_record(&records[1], PATIENCE));
     CHECK(records[1].flags == RVMA_EPOCH_EARLY && records[1].length == 0);
@@ -122,7 +122,7 @@ static void refusals_reach_the_sender(void)
     OK(RVMA_Put(put_bytes, SIZE, &self, BOX(4)));
     details = at(0, 0);
     EXPECT(RVMA_ERR_EPOCH, RVMA_Put_opts(put_bytes, 8, &self, BOX(4), &details));
-    /* Without a request the flush tells, once. */
+    /* Without a request the flush reports it, once. */
     OK(RVMA_Iput(put_bytes, 8, &self, BOX(0xdead), NULL, NULL));
     EXPECT(RVMA_ERR_NO_MAILBOX, RVMA_Flush(PATIENCE));
     OK(RVMA_Flush(PATIENCE));
@@ -237,7 +237,7 @@ static void the_past_is_kept_and_gone_back_to(void)
     CHECK(memcmp(epoch.buffer, put_bytes + 1, SIZE) == 0);
     CHECK(RVMA_Win_get_epoch(win) == 1);
     EXPECT(RVMA_ERR_EPOCH, RVMA_Put(put_bytes, SIZE, &self, BOX(9)));
-    OK(RVMA_Wait(win, &epoch, PATIENCE)); /* before the rewind, and not told yet */
+    OK(RVMA_Wait(win, &epoch, PATIENCE)); /* before the rewind, and not reported yet */
     CHECK(epoch.epoch == 0);
     EXPECT(RVMA_ERR_TIMEOUT, RVMA_Wait(win, &epoch, 0));
     OK(RVMA_Post_buffer(buffers[4], SIZE, NULL, win)); /* for epoch 1 again */
@@ -286,9 +286,9 @@ static void a_closed_window_refuses_or_is_silent(void)
     OK(RVMA_Close_Win(win));
     EXPECT(RVMA_ERR_NO_MAILBOX, RVMA_Put(put_bytes, SIZE, &self, BOX(12)));
     EXPECT(RVMA_ERR_CLOSED, RVMA_Post_buffer(buffer, SIZE, NULL, win));
-    OK(RVMA_Wait(win, &epoch, PATIENCE)); /* what was complete is told */
+    OK(RVMA_Wait(win, &epoch, PATIENCE)); /* what was complete is reported */
     CHECK(epoch.buffer == buffer);
-    OK(RVMA_Close_Win_opts(win, 0)); /* from now on nobody is told */
+    OK(RVMA_Close_Win_opts(win, 0)); /* from now on no sender is notified */
     OK(RVMA_Put(put_bytes, SIZE, &self, BOX(12)));
     OK(RVMA_Win_free(win));
 
@@ -307,15 +307,15 @@ static void buffers_may_go_as_soon_as_they_are_back(void)
     RVMA_Win win = window(13, 1, RVMA_EPOCH_OPS, 0, 0);
     for (int i = 0; i < 300; i++) {
         char *buffer = malloc(SIZE + i), *source = malloc(SIZE + i);
-        void **told = calloc(1, sizeof *told);
+        void **ended = calloc(1, sizeof *ended);
         memset(source, i, SIZE + i);
-        OK(RVMA_Post_buffer(buffer, SIZE + i, told, win));
+        OK(RVMA_Post_buffer(buffer, SIZE + i, ended, win));
         OK(RVMA_Put(source, SIZE + i, &self, BOX(13)));
         free(source);
-        OK(RVMA_Wait_ptr(told, NULL, PATIENCE));
-        CHECK(*told == buffer && buffer[SIZE + i - 1] == (char)i);
+        OK(RVMA_Wait_ptr(ended, NULL, PATIENCE));
+        CHECK(*ended == buffer && buffer[SIZE + i - 1] == (char)i);
         free(buffer);
-        free(told);
+        free(ended);
     }
     RVMA_Record *record = aligned_alloc(64, sizeof *record);
     memset(record, 0, sizeof *record);

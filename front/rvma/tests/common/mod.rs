@@ -86,9 +86,9 @@ impl Installed {
     }
 
     /// Flags that pkg-config prints for these options.
-    pub fn flags(&self, questions: &[&str]) -> Vec<String> {
+    pub fn flags(&self, options: &[&str]) -> Vec<String> {
         let mut command = Command::new("pkg-config");
-        command.args(questions).arg("rvma");
+        command.args(options).arg("rvma");
         command.env("PKG_CONFIG_PATH", self.path("lib/pkgconfig"));
         output(&mut command).split_whitespace().map(String::from).collect()
     }

@@ -22,7 +22,7 @@ fn with(pairs: &[(&str, &str)]) -> Result<(ProviderKind, ProviderOptions)> {
 }
 
 #[test]
-fn nothing_set_means_the_defaults() {
+fn unset_variables_mean_the_defaults() {
     let (kind, options) = with(&[("FAIRWAY_PATHS", "")]).expect("fine");
     assert_eq!(kind, ProviderKind::Roce);
     assert!(options.segmentation && !options.dcqcn && options.emulate.is_none());

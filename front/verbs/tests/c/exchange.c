@@ -35,7 +35,7 @@ struct endpoint {
     union ibv_gid gid;
 };
 
-/* What the initiator tells the target before or after an operation. */
+/* What the initiator sends to the target before or after an operation. */
 struct note {
     uint32_t operation, offset, length, seed;
     uint64_t value;
@@ -102,12 +102,12 @@ static void compare(const char *what, const uint8_t *start, uint32_t length, uin
                 pattern(seed, i));
 }
 
-static void tell(const void *bytes, size_t length)
+static void report(const void *bytes, size_t length)
 {
     check(send(control, bytes, length, MSG_NOSIGNAL) == (ssize_t)length, "send");
 }
 
-static void hear(void *bytes, size_t length)
+static void receive_exactly(void *bytes, size_t length)
 {
     ssize_t got = recv(control, bytes, length, MSG_WAITALL);
     if (got != (ssize_t)length)
@@ -249,8 +249,8 @@ static void join(void)
     here.address = (uintptr_t)memory;
     errno = ibv_query_gid(context, 1, options.gid, &here.gid);
     check(!errno, "ibv_query_gid");
-    tell(&here, sizeof here);
-    hear(&there, sizeof there);
+    report(&here, sizeof here);
+    receive_exactly(&there, sizeof there);
     struct ibv_qp_attr rtr = {
         .qp_state = IBV_QPS_RTR,
         .path_mtu = options.mtu,
@@ -279,8 +279,8 @@ static void join(void)
                IBV_QP_MAX_QP_RD_ATOMIC,
            "to RTS");
     char ready = 1;
-    tell(&ready, 1);
-    hear(&ready, 1);
+    report(&ready, 1);
+    receive_exactly(&ready, 1);
 }
 
 /* ---- operations ---- */
@@ -384,9 +384,9 @@ static void initiate(uint64_t *word)
             note.value = mix(chance);
             *word = operation == CAS ? note.value : before + note.value;
         }
-        tell(&note, sizeof note);
+        report(&note, sizeof note);
         char ready;
-        hear(&ready, 1); /* The target has set its memory. */
+        receive_exactly(&ready, 1); /* The target has set its memory. */
         set_guards(source + GUARD, note.length);
         if (operation == READ || operation == CAS || operation == ADD)
             memset(source + GUARD, 0xee, note.length);
@@ -402,11 +402,11 @@ static void initiate(uint64_t *word)
                 die("%s found %" PRIx64 ", not %" PRIx64, names[operation], old, before);
         }
         expect_guards(names[operation], source + GUARD, note.length);
-        tell(&ready, 1); /* It is done: now the target compares. */
-        hear(&ready, 1);
+        report(&ready, 1); /* It is done: now the target compares. */
+        receive_exactly(&ready, 1);
     }
     struct note note = {.operation = SWAP};
-    tell(&note, sizeof note);
+    report(&note, sizeof note);
 }
 
 static void take_message(const struct note *note)
@@ -432,7 +432,7 @@ static void serve(uint64_t *word)
     memcpy(memory, word, 8);
     for (;;) {
         struct note note;
-        hear(&note, sizeof note);
+        receive_exactly(&note, sizeof note);
         if (note.operation == SWAP)
             return;
         uint8_t *target = memory + note.offset;
@@ -445,8 +445,8 @@ static void serve(uint64_t *word)
                 memset(target, 0x11, note.length);
         }
         char ready = 1;
-        tell(&ready, 1);
-        hear(&ready, 1);
+        report(&ready, 1);
+        receive_exactly(&ready, 1);
         if (note.operation == WRITE_IMM || note.operation == SEND || note.operation == SEND_IMM)
             take_message(&note);
         if (note.operation == WRITE || note.operation == WRITE_IMM)
@@ -461,7 +461,7 @@ static void serve(uint64_t *word)
         } else {
             expect_guards(names[note.operation], target, note.length);
         }
-        tell(&ready, 1);
+        report(&ready, 1);
     }
 }
 

@@ -29,7 +29,7 @@ struct end {
     int is_connected, is_broken, under_way;
 };
 
-/* What each side tells the other. */
+/* What each side sends to the other. */
 struct greeting {
     uint64_t address;
     uint32_t rkey;
@@ -162,7 +162,7 @@ static void over(struct rdma_cm_id *id)
 }
 
 /* Deals with one event, if there is one. */
-static void hear(void)
+static void handle_event(void)
 {
     struct rdma_cm_event *event;
     if (rdma_get_cm_event(events, &event))
@@ -290,7 +290,7 @@ static void post(struct end *end)
         end->under_way++;
 }
 
-static void go_on(struct end *end)
+static void advance(struct end *end)
 {
     struct ibv_wc wc[4];
     int count = ibv_poll_cq(end->cq, 4, wc);
@@ -337,11 +337,11 @@ int main(int argc, char **argv)
     for (unsigned turn = 0, is_ready = 0;; turn++) {
         for (struct end *end = ends; end < ends + ENDS; end++)
             if (end->qp)
-                go_on(end);
+                advance(end);
         /* What the allocator is at when the signal comes is left so. */
         free(malloc(1 + rand() % 300000));
         if (events && (!is_ready || turn % 16 == 0))
-            hear();
+            handle_event();
         if (!is_ready && connected() >= awaited) {
             is_ready = 1;
             say("ready\n");

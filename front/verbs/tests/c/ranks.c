@@ -38,7 +38,7 @@ static void compare(const uint64_t *found, int words, int from, int round, int f
         DEMAND(found[at] == word(from, round, first + at));
 }
 
-/// Everybody sends to the next and hears from the one before.
+/// Each rank sends to the next and receives from the one before.
 static void ring(uint64_t *to, uint64_t *from, int words, int round)
 {
     int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;

@@ -1,4 +1,4 @@
-/* Listens, answers nobody, and prints the peer's address of each request. Ends with the first request
+/* Listens, answers no request, and prints the peer's address of each request. Ends with the first request
  * whose private data begins with "last".
  *
  *   requests ADDRESS PORT BACKLOG */

@@ -46,7 +46,7 @@ pub(super) fn udp() -> io::Result<Udp> {
         segments_max: features.segments_max,
         unfragmented: features.unfragmented,
         buffers: Buffers {
-            asked: BUFFER_BYTES,
+            requested: BUFFER_BYTES,
             send: granted.send_bytes,
             receive: granted.receive_bytes,
             receive_max: setting("rmem_max"),

@@ -49,23 +49,23 @@ pub(super) fn interfaces() -> Vec<Interface> {
 
 fn interface(name: String) -> io::Result<Interface> {
     let socket = super::plain_socket()?;
-    let ask = |request| -> io::Result<libc::ifreq> {
+    let ioctl = |request| -> io::Result<libc::ifreq> {
         // SAFETY: all zeros are a value of this structure of numbers and bytes.
-        let mut asked: libc::ifreq = unsafe { std::mem::zeroed() };
-        for (to, from) in asked.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
+        let mut argument: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in argument.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
             *to = from as libc::c_char;
         }
         let descriptor = std::os::fd::AsRawFd::as_raw_fd(&socket);
         // SAFETY: the kernel reads the name and writes the answer, both in the structure.
-        match unsafe { libc::ioctl(descriptor, request, &raw mut asked) } {
-            0 => Ok(asked),
+        match unsafe { libc::ioctl(descriptor, request, &raw mut argument) } {
+            0 => Ok(argument),
             _ => Err(io::Error::last_os_error()),
         }
     };
     // SAFETY: the field that each of the requests writes.
-    let mtu = unsafe { ask(libc::SIOCGIFMTU)?.ifr_ifru.ifru_mtu };
+    let mtu = unsafe { ioctl(libc::SIOCGIFMTU)?.ifr_ifru.ifru_mtu };
     // SAFETY: likewise.
-    let flags = i32::from(unsafe { ask(libc::SIOCGIFFLAGS)?.ifr_ifru.ifru_flags });
+    let flags = i32::from(unsafe { ioctl(libc::SIOCGIFFLAGS)?.ifr_ifru.ifru_flags });
     Ok(Interface {
         mtu: usize::try_from(mtu).unwrap_or_default(),
         is_up: flags & libc::IFF_UP != 0,

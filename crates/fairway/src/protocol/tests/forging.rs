@@ -159,9 +159,9 @@ impl Datapath for Forger {
 fn packets_that_are_forged_without_the_key_change_nothing() {
     let (victim, sent) = (Arc::default(), Arc::new(AtomicU64::new(0)));
     let builder = || Context::builder().bind([127, 0, 0, 1].into());
-    let forge = |port| -> Box<dyn Datapath> {
+    let forge = |port| -> io::Result<Box<dyn Datapath>> {
         let (victim, sent) = (Arc::clone(&victim), sent.clone());
-        Box::new(Forger { port, victim, sent, turn: 0 })
+        Ok(Box::new(Forger { port, victim, sent, turn: 0 }))
     };
     let (client, server) = (builder().build_on(forge).unwrap(), builder().build().unwrap());
     let mail = server.create_jetty(JettyOptions::default().number(JETTY)).unwrap();

@@ -1,0 +1,102 @@
+//! Choice of the way that packets take.
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+
+use fairway_port::UdpPort;
+use fairway_runtime::{Frames, SharedMemory};
+
+use crate::error::Error;
+
+/// The environment variable that chooses the datapath of contexts whose builder does not.
+const VARIABLE: &str = "FAIRWAY_DATAPATH";
+
+/// The way that packets take ([`crate::Builder::datapath`]). The operations, their order and their
+/// guarantees are the same for all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DatapathKind {
+    /// Shared memory to peers on this host whose programs the same user runs, UDP to all others.
+    #[default]
+    Auto,
+    /// UDP to all peers.
+    Udp,
+    /// Shared memory only. Packets to peers that it does not reach are dropped, so connecting to
+    /// them fails.
+    Shm,
+    /// Whole frames past the kernel's network stack (AF_XDP) to peers on the network of the
+    /// interface to whose address the context is bound, and UDP where that is not possible. Needs
+    /// the capabilities `CAP_NET_RAW`, `CAP_NET_ADMIN` and `CAP_BPF`, and attaches a program to the
+    /// interface, so that only one context can use it; the context has one engine.
+    Xdp,
+}
+
+impl DatapathKind {
+    /// The datapath that the environment names, or the default.
+    ///
+    /// # Errors
+    /// The variable has another value.
+    pub(crate) fn of_environment() -> Result<DatapathKind, Error> {
+        let Some(text) = std::env::var_os(VARIABLE) else { return Ok(DatapathKind::default()) };
+        let text = text.to_string_lossy();
+        text.parse().map_err(|_| Error::Parameter {
+            name: VARIABLE,
+            value: format!("{text:?}"),
+            remedy: "use auto, udp, shm or xdp",
+        })
+    }
+
+    /// Puts sockets to use.
+    ///
+    /// # Errors
+    /// Memory is demanded, and the kernel refuses a descriptor; or frames are, and the interface
+    /// cannot be used so.
+    pub(crate) fn open(self, port: UdpPort) -> io::Result<Box<dyn fairway_port::Datapath>> {
+        match self {
+            DatapathKind::Udp => Ok(Box::new(port)),
+            DatapathKind::Auto => Ok(SharedMemory::with_sockets(port)),
+            DatapathKind::Shm => Ok(Box::new(SharedMemory::alone(port)?)),
+            DatapathKind::Xdp => Ok(Box::new(Frames::open(port)?)),
+        }
+    }
+}
+
+impl fmt::Display for DatapathKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            DatapathKind::Auto => "auto",
+            DatapathKind::Udp => "udp",
+            DatapathKind::Shm => "shm",
+            DatapathKind::Xdp => "xdp",
+        })
+    }
+}
+
+/// Error for a text that names no datapath.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownDatapath {
+    text: String,
+}
+
+impl fmt::Display for UnknownDatapath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no datapath '{}': use auto, udp, shm or xdp", self.text)
+    }
+}
+
+impl std::error::Error for UnknownDatapath {}
+
+impl FromStr for DatapathKind {
+    type Err = UnknownDatapath;
+
+    fn from_str(text: &str) -> Result<DatapathKind, UnknownDatapath> {
+        match text {
+            "auto" => Ok(DatapathKind::Auto),
+            "udp" => Ok(DatapathKind::Udp),
+            "shm" => Ok(DatapathKind::Shm),
+            "xdp" => Ok(DatapathKind::Xdp),
+            _ => Err(UnknownDatapath { text: text.to_owned() }),
+        }
+    }
+}
