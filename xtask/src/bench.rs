@@ -16,6 +16,7 @@ mod machine;
 mod measure;
 mod networks;
 mod nic;
+mod peers;
 mod place;
 mod sim;
 mod table;
@@ -23,7 +24,7 @@ mod transactions;
 mod verbs;
 
 use measure::Measurement;
-pub use networks::TCP_LAWS;
+pub use networks::TCP_CONTROLLERS;
 use place::Place;
 use table::{Budget, Line};
 
@@ -74,9 +75,11 @@ const LINES: &[Line] = &[
 ];
 
 /// Parts other than those of the transaction layer.
-const OTHER_PARTS: &[&str] = &["transport", "verbs", "sim", "nic", NETWORKS];
-/// The part that runs only if it is named explicitly, because it takes minutes and requires root.
+const OTHER_PARTS: &[&str] = &["transport", "verbs", "sim", "nic", NETWORKS, PEERS];
+/// Parts that run only if they are named explicitly, because they take minutes; `networks` requires
+/// root.
 const NETWORKS: &str = "networks";
+const PEERS: &str = "peers";
 
 /// Options of the command line.
 struct Options {
@@ -91,6 +94,8 @@ struct Options {
     verbs: verbs::Choice,
     /// Options of the part `networks`.
     networks: networks::Choice,
+    /// Options of the part `peers`.
+    peers: peers::Choice,
     /// Whether JSON is written to standard output, instead of the table.
     json: bool,
 }
@@ -138,6 +143,11 @@ pub fn run(args: &[String]) -> io::Result<()> {
         print(&format!("\n{}", section.markdown));
         parts.push(json!({ "part": section.name, "rows": section.json }));
     }
+    if options.part.as_deref() == Some(PEERS) {
+        let section = peers::run(&options.peers, options.duration)?;
+        print(&format!("\n{}", section.markdown));
+        parts.push(json!({ "part": section.name, "rows": section.json }));
+    }
     let value = json!({
         "machine": machine,
         "repeats": options.repeats,
@@ -156,7 +166,8 @@ pub fn run(args: &[String]) -> io::Result<()> {
         println!("{value}");
     }
     eprintln!("wrote {}", file.display());
-    Ok(())
+    // Some parts return the results from before an interrupt.
+    check_signals()
 }
 
 /// Measures data transfer beside raw peers, and the protocol's cost per packet.
@@ -214,6 +225,7 @@ impl Options {
             htsim: None,
             verbs: verbs::Choice::default(),
             networks: networks::Choice::default(),
+            peers: peers::Choice::default(),
             json: false,
         };
         let (mut repeats, mut duration) = (None, None);
@@ -242,10 +254,10 @@ impl Options {
                     duration = Some(Duration::from_millis(millis));
                 }
                 "--htsim" => options.htsim = Some(value.into()),
-                "--place" if matches!(value.as_str(), "loopback" | "veth") => {
+                "--place" if matches!(&**value, place::LOOPBACK | place::VETH | place::PATHS) => {
                     options.place = Some(value.clone());
                 }
-                "--place" => return Err(wrong(value, "choose loopback or veth")),
+                "--place" => return Err(wrong(value, "choose loopback, veth or paths")),
                 "--part"
                     if OTHER_PARTS.contains(&&**value)
                         || transactions::PARTS.contains(&&**value) =>
@@ -259,18 +271,28 @@ impl Options {
                 "--row" => options.verbs.row = Some(value.clone()),
                 "--column" => options.verbs.column = Some(value.clone()),
                 "--peer" => options.verbs.peer = Some(value.into()),
-                _ if options.networks.set(name, value)? => {}
+                _ if options.networks.set(name, value)? || options.peers.set(name, value)? => {}
                 _ => {
                     let known = "--repeats, --duration, --place, --part, --htsim, --row, --column, \
                                  --peer, --json, --full";
-                    return Err(wrong(name, &format!("use {known}, {}", networks::OPTIONS)));
+                    let (networks, peers) = (networks::OPTIONS, peers::OPTIONS);
+                    return Err(wrong(name, &format!("use {known}, {networks}, or {peers}")));
                 }
             }
         }
-        options.networks.take(repeats, duration);
-        options.repeats = repeats.unwrap_or(options.repeats);
-        options.duration = duration.unwrap_or(options.duration);
-        Ok(options)
+        options.complete(repeats, duration)
+    }
+
+    /// Sets the numbers that the user has given, and checks that the place is one of the part.
+    fn complete(mut self, repeats: Option<usize>, duration: Option<Duration>) -> io::Result<Self> {
+        if self.place.as_deref() == Some(place::PATHS) && self.part.as_deref() != Some(PEERS) {
+            return Err(wrong(place::PATHS, "only --part peers has this place"));
+        }
+        self.networks.take(repeats, duration);
+        self.peers.take(repeats, self.place.as_ref());
+        self.repeats = repeats.unwrap_or(self.repeats);
+        self.duration = duration.unwrap_or(self.duration);
+        Ok(self)
     }
 }
 

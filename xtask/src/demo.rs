@@ -53,7 +53,7 @@ fn copy(fairway: &Path, scratch: &Path) -> io::Result<()> {
     check_signals()?;
     std::fs::create_dir(&served)?;
     let mut command = Command::new(fairway);
-    command.arg("serve").arg("--dir").arg(&served).args(["--bind", "127.0.0.1:0"]);
+    command.args(["serve", "--keep-free=0", "--bind", "127.0.0.1:0", "--dir"]).arg(&served);
     let server = Server::start(&mut command)?;
     println!("copying it to {} over 16 paths, by remote WRITE", server.address);
     let target = format!("{}/copy.bin", server.address);

@@ -77,7 +77,7 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
         println!("{loss} % of all packets are lost, in each direction");
     }
     let mut results = Vec::new();
-    println!("{:<22} {:<26} {:>7}  result", "program", "who listens", "s");
+    println!("{:<22} {:<26} {:>7}  result", "program", "server", "s");
     let wanted = |case: &&Case| {
         let named = options.only.as_ref().is_none_or(|only| case.name.contains(only));
         named && (case.recovers || options.loss_percent == 0)
@@ -265,33 +265,33 @@ impl Pair<'_> {
             Side::Guest => (&other, &own),
             Side::Here => (&own, &other),
         };
-        let (served, asked) = if server == Side::Guest {
+        let (served, client) = if server == Side::Guest {
             let job = self.guests.spawn_in(1, there)?;
-            let asked =
+            let client =
                 self.when_ready(case, server, || self.guests.here(&tool, here, self.loss).output());
-            if asked.as_ref().map_or(true, |asked| !asked.status.success()) {
+            if client.as_ref().map_or(true, |client| !client.status.success()) {
                 // The server would wait for ever.
                 self.guests.kill(&job)?;
             }
             let wait =
                 Command::new("bash").arg(&self.guests.script).args(["wait", &job]).output()?;
-            (wait, asked?)
+            (wait, client?)
         } else {
             let mut child = self.guests.here(&tool, here, self.loss);
             let child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
             let seconds = SECONDS_MAX.to_string();
-            let asked = self.when_ready(case, server, || {
+            let client = self.when_ready(case, server, || {
                 self.guests.script(&["exec", "-g", "1", "-t", &seconds, there.as_str()]).output()
             });
-            if asked.as_ref().map_or(true, |asked| !asked.status.success()) {
+            if client.as_ref().map_or(true, |client| !client.status.success()) {
                 // SIGTERM instead of SIGKILL, because `timeout` passes it on to the program.
                 // SAFETY: a child of ours that has not been waited for.
                 unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
             }
-            (child.wait_with_output()?, asked?)
+            (child.wait_with_output()?, client?)
         };
-        judge("who asks", &asked, case)?;
-        judge("who listens", &served, case)
+        judge("client", &client, case)?;
+        judge("server", &served, case)
     }
 
     /// Runs the client once the server listens.
@@ -299,18 +299,18 @@ impl Pair<'_> {
         &self,
         case: &Case,
         server: Side,
-        mut ask: impl FnMut() -> io::Result<Output>,
+        mut request: impl FnMut() -> io::Result<Output>,
     ) -> io::Result<Output> {
         let Some(port) = case.port else {
             // Nothing shows when a connection manager listens; until then it refuses requests.
             for _ in 1..CONNECTS_MAX {
-                let asked = ask()?;
-                if asked.status.success() {
-                    return Ok(asked);
+                let client = request()?;
+                if client.status.success() {
+                    return Ok(client);
                 }
                 std::thread::sleep(Duration::from_millis(500));
             }
-            return ask();
+            return request();
         };
         let look = "cat /proc/net/tcp /proc/net/tcp6";
         let wanted = format!(":{port:04X} ");
@@ -321,11 +321,11 @@ impl Pair<'_> {
             };
             let listens = |line: &str| line.contains(&wanted) && line.contains(" 0A ");
             if sockets.lines().any(listens) {
-                return ask();
+                return request();
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        Err(io::Error::other(format!("nobody listens at port {port}")))
+        Err(io::Error::other(format!("no program listens at port {port}")))
     }
 
     /// Fills in a command's template for `side`, if `server` listens.

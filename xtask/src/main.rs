@@ -16,31 +16,37 @@ mod verbs;
 
 const USAGE: &str = "usage: xtask TASK
   demo                       copy a 256 MiB file by remote WRITE, and print a short table
-  bench [--repeats N] [--duration MS] [--place loopback|veth]
+  bench [--repeats N] [--duration MS] [--place loopback|veth|paths]
         [--part transport|order|isolation|mixed|mailbox|impaired|engines|pacer|fidelity|coalescing|
-         verbs|sim|nic|networks] [--json]
-        [--full] [--rate MBPS,..] [--rtt MS,..] [--loss PERCENT,..] [--queue BDP,..] [--law NAME,..]
+         verbs|sim|nic|networks|peers] [--json]
+        [--full] [--rate MBPS,..] [--rtt MS,..] [--loss PERCENT,..] [--queue BDP,..] [--cc NAME,..]
         [--mode alone|beside|both] [--tcp system|reno|cubic|bbr] [--mtu BYTES] [--speedup N]
-                             (of part networks, which runs only if it is named: cells, control laws,
-                             and how networks are made; docs/measuring.md says more)
+                             (for part networks, which runs only if it is named: cells, congestion
+                             controls and emulated networks; docs/measuring.md explains them)
+        [--until-spread PERCENT] [--iperf3 PATH] [--ucx PATH] [--fabtests DIR] [--osu DIR]
+                             (for part peers, which runs only if it is named: Fairway beside TCP, raw
+                             UDP, perftest, iperf3, UCX, libfabric and Open MPI, with CPU times.
+                             Programs are searched in PATH, those of --osu only in DIR. Rounds go on,
+                             up to 3 N, until the middle half of each row is within PERCENT.
+                             `bench --part peers --place loopback --repeats 2` takes some minutes)
         [--row TEXT] [--column TEXT] [--peer SCRIPT]
-                             (of part verbs: rows and columns with TEXT in their names, or the column
+                             (for part verbs: rows and columns with TEXT in their names, or the column
                              `queue pairs`; soft-RoCE between two guests that SCRIPT boots)
                              measure against raw peers; Markdown to stdout, JSON to target/bench.json
-  clients [OPTIONS]          RDMA programs over both providers: a table of what passes (clients --help)
+  clients [OPTIONS]          run RDMA programs over both providers; a table of results (clients --help)
   interop --peer SCRIPT [--case NAME] [--loss PERCENT] [--json]
-                             programs here against the same in a guest whose kernel speaks RoCE
+                             run programs here against the same programs in a guest with soft-RoCE
   man                        write the manual pages to man/
   pyverbs --tests FOLDER [--provider NAME] [--module NAME] [--peer SCRIPT]
-                             rdma-core's Python tests over both providers, and in a soft-RoCE guest
-  sanitizers [OPTIONS]       the C fronts under AddressSanitizer and ThreadSanitizer
+                             run rdma-core's Python tests over both providers and in a soft-RoCE guest
+  sanitizers [OPTIONS]       run the C fronts under AddressSanitizer and ThreadSanitizer
                              (sanitizers --help)
   verbs                      build libibverbs.so.1 and librdmacm.so.1, in target/release/fairway-verbs
-  tidy [OPTIONS]             how the code reads: circles, lengths, words (tidy --help)
+  tidy [OPTIONS]             check the sources: module circles, lengths, words (tidy --help)
   storm [--seeds A..B] [--threads N] [--bug NAME]
                              run the storm over a range of seeds, with a bug injected or without
   storm --seed N [--trace]   replay one seed
-  injected-bugs              inject each known bug and demand that the storm finds it";
+  injected-bugs              inject each known bug, and fail unless the storm finds it";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -157,20 +157,28 @@ struct Peer {
     role: String,
 }
 
+/// The command of one side: a role of this module, and the address of the other side. A listener
+/// prints its own address first; its port in `to` is 0.
+///
+/// # Errors
+/// The path of this program is not known.
+pub fn side_command(
+    side: &Side,
+    role: &str,
+    to: SocketAddr,
+    settings: &[u64],
+) -> io::Result<Command> {
+    let program = std::env::current_exe()?;
+    let mut command = crate::programs::command(&program, side.namespace.as_deref());
+    command.args([SUBCOMMAND, role]).arg(side.core.to_string());
+    command.arg(side.bind.to_string()).arg(to.to_string());
+    command.args(settings.iter().map(u64::to_string));
+    Ok(command)
+}
+
 impl Peer {
     fn start(side: &Side, role: &str, to: SocketAddr, settings: &[u64]) -> io::Result<Self> {
-        let program = std::env::current_exe()?;
-        let mut command = match &side.namespace {
-            None => Command::new(program),
-            Some(name) => {
-                let mut command = Command::new("ip");
-                command.args(["netns", "exec", name]).arg(program);
-                command
-            }
-        };
-        command.args([SUBCOMMAND, role]).arg(side.core.to_string());
-        command.arg(side.bind.to_string()).arg(to.to_string());
-        command.args(settings.iter().map(u64::to_string));
+        let mut command = side_command(side, role, to, settings)?;
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let output = child.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
         Ok(Peer { child, output: BufReader::new(output), role: role.to_owned() })
@@ -214,11 +222,13 @@ fn parse<T: FromStr>(text: &str) -> io::Result<T> {
     text.parse().map_err(|_| io::Error::other(format!("a raw peer can't make sense of '{text}'")))
 }
 
-fn gbps(bytes: f64, seconds: f64) -> f64 {
+/// Gb/s of this number of bytes in this time; 0 if the time is 0.
+pub fn gbps(bytes: f64, seconds: f64) -> f64 {
     if seconds > 0.0 { bytes * 8.0 / seconds / 1e9 } else { 0.0 }
 }
 
-fn millis(duration: Duration) -> u64 {
+/// The duration in milliseconds.
+pub fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -1,5 +1,7 @@
 //! Runs the `fairway` tool that was built beside this program, and cleans up after it.
 
+mod process;
+
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -11,6 +13,8 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::Value;
+
+pub use process::{Process, ended_cpu_seconds};
 
 /// Set by SIGINT and SIGTERM.
 static STOP: AtomicBool = AtomicBool::new(false);

@@ -96,7 +96,7 @@ fn perf(
     let program = fairway()?;
     let start = |side: &Side| -> Command {
         let mut command = command(&program, side.namespace.as_deref());
-        command.arg("perf").arg("--pin").arg(side.core.to_string());
+        command.args(["perf", "--datapath", "udp", "--pin"]).arg(side.core.to_string());
         command.args(emulate.map(|spec| format!("--emulate={spec}")));
         command
     };

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::table::Spread;
 use super::transactions::Section;
-use crate::programs::{check_signals, fairway};
+use crate::programs::{check_signals, ended_cpu_seconds, fairway};
 
 /// Number of NICs, and bytes of each; every network is a fat tree of three tiers.
 const GROWTH: &[(u32, u32)] =
@@ -195,21 +195,10 @@ fn run_htsim(program: &Path, matrix: &Path) -> io::Result<Run> {
 /// Runs a program; returns its output, its CPU time and its duration, both in seconds.
 pub(super) fn timed(command: &mut Command) -> io::Result<(Vec<u8>, f64, f64)> {
     check_signals()?;
-    let (begun, before) = (Instant::now(), children_cpu_s());
+    let (begun, before) = (Instant::now(), ended_cpu_seconds());
     let output = command.stderr(Stdio::inherit()).output()?;
     if !output.status.success() {
         return Err(io::Error::other(format!("{command:?} failed: {}", output.status)));
     }
-    Ok((output.stdout, children_cpu_s() - before, begun.elapsed().as_secs_f64()))
-}
-
-/// CPU time of all child processes that have ended, in seconds.
-fn children_cpu_s() -> f64 {
-    // SAFETY: all bit patterns of the struct are valid, and zeroes are one.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer is to a live struct of the type that is asked for.
-    let outcome = unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage) };
-    assert_eq!(outcome, 0, "one's own children can always be asked for");
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+    Ok((output.stdout, ended_cpu_seconds() - before, begun.elapsed().as_secs_f64()))
 }

@@ -54,14 +54,16 @@ impl Spread {
 }
 
 impl Budget {
-    fn is_met(self, value: f64) -> bool {
+    /// Whether the value is within the budget.
+    pub fn is_met(self, value: f64) -> bool {
         match self {
             Budget::AtLeast(least) => value >= least,
             Budget::AtMost(most) => value <= most,
         }
     }
 
-    fn show(self) -> String {
+    /// The budget for a table.
+    pub fn show(self) -> String {
         match self {
             Budget::AtLeast(least) => format!("≥ {least}"),
             Budget::AtMost(most) => format!("≤ {most}"),

@@ -37,10 +37,14 @@ enum Stack {
     Kernel,
 }
 
+/// The stack that no network carries, so that none can impair its packets.
+const SHARED_MEMORY: Stack = Stack::Verbs(&["--provider", "fairway", "--datapath", "shm"]);
+
 const STACKS: &[(&str, Stack)] = &[
     ("verbs over RoCE, go-back-N", Stack::Verbs(&["--provider", "roce"])),
     ("verbs over RoCE, out of order", Stack::Verbs(&["--provider", "roce", "--out-of-order"])),
-    ("verbs over Fairway", Stack::Verbs(&["--provider", "fairway"])),
+    ("verbs over Fairway, UDP", Stack::Verbs(&["--provider", "fairway", "--datapath", "udp"])),
+    ("verbs over Fairway, shared memory", SHARED_MEMORY),
     ("UCX over TCP", Stack::UcxTcp),
     ("one TCP stream; UDP ping-pong", Stack::Kernel),
 ];
@@ -167,6 +171,7 @@ const SCALE: &str = "queue pairs";
 
 fn measure(stack: Stack, what: What, duration: Duration) -> io::Result<Option<f64>> {
     match (stack, what) {
+        (SHARED_MEMORY, What::Bandwidth(_, _, Some(_)) | What::Latency(_, Some(_))) => Ok(None),
         (Stack::Verbs(options), What::Bandwidth(verb, bytes, network)) => {
             let seconds = duration.as_secs().max(1).to_string();
             let mut arguments =

@@ -6,26 +6,26 @@ use std::path::PathBuf;
 /// What `--help` prints.
 pub const HELP: &str = "usage: xtask clients [OPTIONS]
 
-Runs RDMA programs that were written for adapters, unmodified, under `fairway run`, and prints a table:
-passed, refused (the program said in words that something is not supported), failed, and why. A case
-counts as passed only when it has printed its result. A case that fails is run once more, and up to
-three times more over UC and UD, where a lost message makes programs wait for ever. Nothing is
-installed: of a program that is not there the table has the command that installs it.
+Runs unmodified RDMA programs under `fairway run`, and prints a table of the cases: passed, refused
+(the program reports that something is not supported) or failed, and why. A case passes only if it has
+printed its result. A case that fails is run once more; over UC and UD, where a lost message makes
+programs wait for ever, up to three times more. Nothing is installed: for a program that is not
+installed, the table contains the command that installs it.
 
-  --provider roce|fairway|both  what carries the traffic [default: both]
+  --provider roce|fairway|both  provider under the verbs [default: both]
   --client NAME                 only this program set, as --list names them; may be repeated
   --only TEXT                   only cases with TEXT in their names
   --short                       only the few cases that `make test` runs
-  --timeout SECONDS             usual time of a case [default: 120]; long ones may take more
-  --python FILE                 the Python that has mpi4py, torch, nixl and mooncake [default: python3]
+  --timeout SECONDS             time limit of a usual case [default: 120]; long cases have more
+  --python FILE                 the Python with mpi4py, torch, nixl and mooncake [default: python3]
   --mpi4py FOLDER               the folder `test` of mpi4py's source archive
   --pyverbs FOLDER              the folder `tests` of a checkout of rdma-core
-  --fabtests FOLDER             where fabtests is installed (with bin/runfabtests.sh)
+  --fabtests FOLDER             the folder of an installed fabtests (with bin/runfabtests.sh)
   --ucx-gtest FILE              UCX's test program `gtest`
-  --osu FOLDER                  the OSU micro-benchmarks, built
-  --logs FOLDER                 logs of cases that fail [default: target/clients]
+  --osu FOLDER                  the folder of the compiled OSU micro-benchmarks
+  --logs FOLDER                 folder for the logs of failed cases [default: target/clients]
   --json                        print all results as JSON instead of the table
-  --list                        print the cases, and what is not installed; run nothing
+  --list                        print the cases and the programs that are not installed; run nothing
   --help                        print this
 
 Examples:

@@ -41,7 +41,7 @@ pub fn osu(folder: Option<&Path>) -> io::Result<Client> {
 }
 
 /// Programs named `osu_*` in this folder and those below.
-fn find(folder: &Path, depth: u32, programs: &mut Vec<PathBuf>) -> io::Result<()> {
+pub fn find(folder: &Path, depth: u32, programs: &mut Vec<PathBuf>) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -61,19 +61,19 @@ fn find(folder: &Path, depth: u32, programs: &mut Vec<PathBuf>) -> io::Result<()
 
 /// Output of a program with `-h`. A program without options ignores it and runs, with a single
 /// rank.
-fn help(program: &Path) -> io::Result<String> {
-    let text = ask(Command::new(program).arg("-h"))?;
+pub fn help(program: &Path) -> io::Result<String> {
+    let text = output_of(Command::new(program).arg("-h"))?;
     // Some releases check the number of ranks before the options.
     if !text.contains("two processes") || launch::find("mpirun").is_none() {
         return Ok(text);
     }
     let mut job = Command::new("mpirun");
     job.args(["--oversubscribe", "-n", "2", "--mca", "pml", "ob1", "--mca", "plm", "isolated"]);
-    ask(job.arg(program).arg("-h"))
+    output_of(job.arg(program).arg("-h"))
 }
 
 /// Output of a command, on both streams.
-fn ask(command: &mut Command) -> io::Result<String> {
+fn output_of(command: &mut Command) -> io::Result<String> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.envs(allow_root()).spawn()?;
     if programs::wait_until(&mut child, Instant::now() + HELP_TIME)?.is_none() {
@@ -86,7 +86,7 @@ fn ask(command: &mut Command) -> io::Result<String> {
 }
 
 /// Whether a help text lists an option: `-m SIZE`, `-m, --message-size SIZE` or `-w=SIZE`.
-fn knows(help: &str, option: &str) -> bool {
+pub fn knows(help: &str, option: &str) -> bool {
     help.lines().filter_map(|line| line.trim_start().strip_prefix(option)).any(|rest| {
         // If a space follows the option directly, the line may be an example of its use.
         rest.starts_with([' ', ',', '=']) && !rest.contains("//")

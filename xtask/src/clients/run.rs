@@ -1,15 +1,13 @@
-//! Runs the processes of a case, and kills those that are left, by their process ids.
+//! Runs the processes of a case to their ends.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::case::{Case, End, Half, Proof, Ready};
 use super::judge::{Ended, Finish, Verdict, judge};
-use crate::programs::{self, check_signals};
+use crate::programs::{Process, check_signals};
 use crate::verbs::launch;
 
 /// Interval of the checks whether a server listens.
@@ -20,9 +18,6 @@ const LOOK_BESIDE: Duration = Duration::from_millis(100);
 
 /// Time that a process may continue after the other one has failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
-
-/// Time that a process has to end after SIGTERM.
-const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Environment in which the programs run.
 #[derive(Clone, Debug)]
@@ -46,102 +41,6 @@ pub struct Attempt {
     pub seconds: f64,
     /// The commands and their output.
     pub log: String,
-}
-
-/// A process in its own process group, and the file that it prints to.
-struct Process {
-    what: String,
-    child: Child,
-    printed: PathBuf,
-    status: Option<ExitStatus>,
-}
-
-impl Process {
-    fn start(mut command: Command, printed: PathBuf) -> io::Result<Process> {
-        let file = File::create(&printed)?;
-        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).process_group(0);
-        let what = format!("{command:?}");
-        let child = command.spawn()?;
-        Ok(Process { what, child, printed, status: None })
-    }
-
-    /// Returns the status of the process, if it has ended.
-    fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
-        if self.status.is_none() {
-            self.status = self.child.try_wait()?;
-        }
-        Ok(self.status)
-    }
-
-    fn wait_until(&mut self, deadline: Instant) -> io::Result<Option<ExitStatus>> {
-        while self.ended()?.is_none() && Instant::now() < deadline && check_signals().is_ok() {
-            let look = deadline.min(Instant::now() + LOOK_BESIDE);
-            self.status = programs::wait_until(&mut self.child, look)?;
-        }
-        Ok(self.status)
-    }
-
-    /// Kills the process and all its descendants, by their process ids.
-    fn end(&mut self) -> io::Result<()> {
-        if self.ended()?.is_some() {
-            return Ok(());
-        }
-        signal(&descendants(self.child.id()), libc::SIGTERM);
-        let deadline = Instant::now() + FAREWELL;
-        // The status is not recorded, because the process did not end by itself.
-        if programs::wait_until(&mut self.child, deadline)?.is_none() {
-            signal(&descendants(self.child.id()), libc::SIGKILL);
-            self.child.wait()?;
-        }
-        Ok(())
-    }
-
-    fn text(&self) -> String {
-        let bytes = std::fs::read(&self.printed).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
-
-    fn log(&self, role: &str, finish: Finish) -> String {
-        format!("==== {role}: {}\n==== {finish:?}\n{}\n", self.what, self.text())
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // A process that can't be killed has already ended.
-        let _ = self.end();
-    }
-}
-
-/// A process and all its current descendants. Jobs of Open MPI put each rank into a separate
-/// process group, so that a signal to one group does not reach all of them.
-fn descendants(root: u32) -> Vec<u32> {
-    let mut parents = Vec::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(process) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok())
-        else {
-            continue;
-        };
-        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // The name, in parentheses, may contain any characters; the state and the parent follow it.
-        let behind = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-        let parent = behind.split_whitespace().nth(1).and_then(|word| word.parse::<u32>().ok());
-        parents.push((process, parent.unwrap_or(0)));
-    }
-    let mut found: Vec<u32> = vec![root];
-    let mut at = 0;
-    while let Some(&parent) = found.get(at) {
-        found.extend(parents.iter().filter(|pair| pair.1 == parent).map(|pair| pair.0));
-        at += 1;
-    }
-    found
-}
-
-fn signal(processes: &[u32], number: libc::c_int) {
-    for process in processes {
-        // SAFETY: descendants of a child that has not been waited for.
-        unsafe { libc::kill(*process as libc::pid_t, number) };
-    }
 }
 
 /// Whether a program listens at this port of the connection manager.
@@ -223,22 +122,22 @@ fn run(
 ) -> io::Result<(Vec<Ended>, String)> {
     let file = |name: &str| values.scratch.join(name);
     let mut server = None;
-    if let Some(asked) = &case.server {
-        let mut process = Process::start(values.command(&asked.half), file("server.log"))?;
+    if let Some(half_of_server) = &case.server {
+        let mut process = Process::start(values.command(&half_of_server.half), file("server.log"))?;
         // The client starts after this time in any case, because a server may listen unnoticed.
         let timeout = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 4;
         // The kernel does not report new listeners, so they are polled.
-        while !values.is_ready(&asked.ready, &process)
+        while !values.is_ready(&half_of_server.ready, &process)
             && Instant::now() < timeout
             && check_signals().is_ok()
             && process.wait_until(Instant::now() + LOOK)?.is_none()
         {}
-        if let Ready::Prints(before) = &asked.ready {
+        if let Ready::Prints(before) = &half_of_server.ready {
             let text = process.text();
             let said = text.split_once(before).and_then(|(_, rest)| rest.split_whitespace().next());
             values.said = said.unwrap_or_default().to_owned();
         }
-        server = Some((process, asked.end));
+        server = Some((process, half_of_server.end));
     }
     let mut main = Process::start(values.command(&case.main), file("main.log"))?;
     let main_finish = match &mut server {
@@ -259,12 +158,16 @@ fn run(
                 finish => finish,
             },
         };
-        log.push_str(&process.log("server", finish));
+        log.push_str(&log_of(&process, "server", finish));
         ended.push(Ended { finish, text: process.text() });
     }
-    log.push_str(&main.log("main", main_finish));
+    log.push_str(&log_of(&main, "main", main_finish));
     ended.push(Ended { finish: main_finish, text: main.text() });
     Ok((ended, log))
+}
+
+fn log_of(process: &Process, role: &str, finish: Finish) -> String {
+    format!("==== {role}: {}\n==== {finish:?}\n{}\n", process.what, process.text())
 }
 
 fn soon() -> Instant {

@@ -94,8 +94,8 @@ fn list(rows: &[Row], title: &str, word: &str) -> String {
     type Line<'a> = (&'a str, &'a str, &'a str, Vec<&'a str>);
     let mut lines: Vec<Line<'_>> = Vec::new();
     // Reasons of suites are in a separate table.
-    let told = |row: &&Row| row.verdict.word() == word && !row.verdict.reason.is_empty();
-    for row in rows.iter().filter(told) {
+    let is_listed = |row: &&Row| row.verdict.word() == word && !row.verdict.reason.is_empty();
+    for row in rows.iter().filter(is_listed) {
         let reason = row.verdict.reason.as_str();
         let same =
             |line: &&mut Line<'_>| line.0 == row.client && line.1 == row.name && (line.2 == reason);

@@ -19,7 +19,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Time after which an unanswered packet counts as lost.
 const LOST_AFTER: Duration = Duration::from_millis(100);
 /// Fraction of the duration that precedes the measurement (1 / 10).
-const WARM_UP_PART: u32 = 10;
+pub(super) const WARM_UP_PART: u32 = 10;
 /// First byte of the packet that ends an echo.
 const STOP: u8 = 0xff;
 
@@ -80,6 +80,9 @@ pub(super) fn run(args: &[String], out: &mut dyn Write) -> io::Result<()> {
         "tcp-stream" => tcp_stream(arguments, out),
         "tcp-flow" => tcp::flow(arguments, out),
         "tcp-meter" => tcp::meter(arguments, out),
+        "tcp-echo" => tcp::echo(arguments, out),
+        "tcp-ping" => tcp::ping(arguments, out),
+        "copy" => copy(arguments, out),
         _ => Err(io::Error::other("no such role")),
     }
 }
@@ -220,9 +223,33 @@ fn udp_ping(arguments: &Arguments, out: &mut dyn Write) -> io::Result<()> {
     }
     packet[0] = STOP;
     socket.send(&packet)?;
-    let Summary { min_us, p50_us, mean_us, p99_us } = summary(&mut times);
+    say_times(&mut times, lost, out)
+}
+
+/// Prints the summary of round-trip times in nanoseconds, their number, and that of lost packets.
+pub(super) fn say_times(times: &mut [u32], lost: u64, out: &mut dyn Write) -> io::Result<()> {
+    let Summary { min_us, p50_us, mean_us, p99_us } = summary(times);
     let count = times.len();
     say(out, format_args!("{min_us} {p50_us} {mean_us} {p99_us} {count} {lost}"))
+}
+
+/// Copies between two areas of memory, in pieces and at addresses that follow one another, without
+/// any peer. Prints the number of bytes and the seconds.
+fn copy(arguments: &Arguments, out: &mut dyn Write) -> io::Result<()> {
+    let (bytes, duration) = (arguments.setting(0)?, arguments.duration(1)?);
+    if bytes == 0 || bytes > MEMORY_BYTES {
+        return Err(io::Error::other("a copy has 1 byte to 64 MiB"));
+    }
+    let (from, mut to) = (memory(), memory());
+    let (mut at, mut copied) = (0, 0u64);
+    let start = Instant::now();
+    while start.elapsed() < duration {
+        to[at..at + bytes].copy_from_slice(&from[at..at + bytes]);
+        std::hint::black_box(&mut to);
+        copied += bytes as u64;
+        at = if at + 2 * bytes <= MEMORY_BYTES { at + bytes } else { 0 };
+    }
+    say(out, format_args!("{copied} {}", start.elapsed().as_secs_f64()))
 }
 
 /// Sends one packet and waits for its answer; `None` if none arrived.

@@ -58,11 +58,13 @@ fn set(
 }
 
 /// Congestion controls of TCP by number; number 0 keeps the system's.
-const TCP_LAWS: [&str; 4] = crate::bench::TCP_LAWS;
+const TCP_CONTROLLERS: [&str; 4] = crate::bench::TCP_CONTROLLERS;
 
 /// Sets the congestion control of a TCP socket.
-pub(super) fn choose_tcp_law(stream: &TcpStream, number: usize) -> io::Result<()> {
-    let name = *TCP_LAWS.get(number).ok_or_else(|| io::Error::other("no such law"))?;
+pub(super) fn choose_tcp_controller(stream: &TcpStream, number: usize) -> io::Result<()> {
+    let name = *TCP_CONTROLLERS
+        .get(number)
+        .ok_or_else(|| io::Error::other("no such congestion control"))?;
     if number == 0 {
         return Ok(());
     }

@@ -65,6 +65,23 @@ fn a_ping_is_answered() {
 }
 
 #[test]
+fn tcp_ping_is_answered() {
+    let [_, line] = play("tcp-echo", "tcp-ping", "64 5");
+    let [min, p50, mean, p99, count, lost] = numbers(&line).expect("result");
+    assert!(0.0 < min && min <= p50 && p50 <= p99 && min <= mean && count >= 1.0);
+    assert_eq!(lost, 0.0);
+}
+
+#[test]
+fn memory_is_copied_in_whole_pieces() {
+    let arguments = "copy any 127.0.0.1 127.0.0.1:0 1048576 5".split(' ').map(str::to_owned);
+    let mut out = Vec::new();
+    run(&arguments.collect::<Vec<_>>(), &mut out).expect("copy");
+    let [bytes, seconds] = numbers(&String::from_utf8(out).expect("text")).expect("result");
+    assert!(bytes >= 1_048_576.0 && bytes % 1_048_576.0 == 0.0 && seconds >= 0.005);
+}
+
+#[test]
 fn times_are_summed_up() {
     let mut times: Vec<u32> = (1..=100).rev().map(|us| us * 1000).collect();
     let sum = summary(&mut times);

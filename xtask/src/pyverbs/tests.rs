@@ -2,7 +2,7 @@ use super::*;
 
 const TEXT: &str = "\
 test_plain (tests.test_x.X.test_plain) ... ok
-test_told (tests.test_x.X.test_told)
+test_reported (tests.test_x.X.test_reported)
 What it is about. ... ok
 test_talks (tests.test_x.X.test_talks) ... it says something
 ok

@@ -17,8 +17,8 @@ mistakes: they pass if the sanitizer reports them. The exit status is 0 if every
   --only address|thread  only this sanitizer [default: both]
   --front verbs|rvma     only this front [default: both]
   --program TEXT         only cases with TEXT in their names
-  --timeout SECONDS      how long a case may take [default: 300]
-  --toolchain NAME       a nightly toolchain that has rust-src [default: nightly]
+  --timeout SECONDS      time limit of a case [default: 300]
+  --toolchain NAME       a nightly toolchain with rust-src [default: nightly]
   --logs FOLDER          output of all programs [default: target/sanitizers/logs]
   --list                 print the cases; run nothing
   --help                 print this
@@ -29,7 +29,7 @@ Examples:
   cargo run --release -p xtask -- sanitizers --list
 
 Needs: rustup toolchain install nightly --component rust-src; a C compiler; libibverbs-dev and
-librdmacm-dev for front verbs. What is built is kept in target/sanitizers, about 1 GB.";
+librdmacm-dev for front verbs. The builds stay in target/sanitizers and take about 1 GB.";
 
 /// Selected cases and settings.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,16 +7,16 @@ use std::process::ExitCode;
 const HELP: &str =
     "usage: xtask tidy [--report | --list RULE [--room ROOM] | --arrows ROOM | --lower | --json]
 
-Measures how the code reads, and fails if a rule is broken more often than xtask/tidy/allowed.txt
-allows.
+Checks the rules for sources and documents, and fails if one is broken more often than
+xtask/tidy/allowed.txt allows.
 
   --report           print a Markdown table of all crates
   --list RULE        print each place that breaks a rule: circle, file, function, comment, markdown,
                      document, person, unsafe or error
-  --room ROOM        of one crate only: engine, front/verbs, xtask, docs, ...
-  --arrows ROOM      print what makes the circles of a crate: which module uses which, and for what
-  --lower            write smaller numbers to allowed.txt, where less is found than is allowed
-  --json             print findings as JSON, one object a line
+  --room ROOM        with --list: only places of this crate, as ub, front/verbs, xtask or docs
+  --arrows ROOM      print the uses that form the circles of a crate's modules
+  --lower            lower the numbers in allowed.txt to what is found
+  --json             print each finding as a JSON object on a line
 
 examples:
   cargo run --quiet --package fairway-tidy

@@ -94,6 +94,18 @@ fn shortest(number: u32, by: u32) -> String {
     (f64::from(number) / f64::from(by)).to_string()
 }
 
+/// A list of values is invalid; the text describes valid ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CellError(&'static str);
+
+impl fmt::Display for CellError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "give {}", self.0)
+    }
+}
+
+impl std::error::Error for CellError {}
+
 /// Selected cells: the small selection, all 81, or those with the values that the user gives.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
@@ -108,8 +120,8 @@ impl Selection {
     /// Sets `--rate`, `--rtt`, `--loss` or `--queue`.
     ///
     /// # Errors
-    /// The value is invalid; the text describes valid ones.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+    /// The value is invalid; the error describes valid ones.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), CellError> {
         let (list, parts, least, most, takes) = match name {
             "--rate" => (&mut self.rates, 1.0, 1, 10_000, "Mb/s from 1 to 10000, as 50,200"),
             "--rtt" => {
@@ -127,7 +139,7 @@ impl Selection {
             (f64::from(least)..=f64::from(most)).contains(&number).then_some(number as u32)
         };
         let values: Option<Vec<u32>> = value.split(',').map(one).collect();
-        *list = Some(values.ok_or_else(|| format!("give {takes}"))?);
+        *list = Some(values.ok_or(CellError(takes))?);
         Ok(())
     }
 

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::TCP_LAWS;
+use super::TCP_CONTROLLERS;
 use super::cells::Cell;
 use super::emulator::Emulator;
 use super::running::Running;
 use crate::peers;
-use crate::programs::{command, fairway};
+use crate::programs::{command, ended_cpu_seconds, fairway};
 
 /// Bytes that both programs write at once.
 const WRITE_BYTES: u64 = 32 << 10;
@@ -37,39 +37,42 @@ const CORES: [usize; 2] = [0, 1];
 /// A flow to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
-    pub law: Law,
+    pub controller: Controller,
     /// Whether a TCP flow of another host shares the receiver's link.
     pub beside_tcp: bool,
 }
 
 /// Congestion control of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Law {
+pub enum Controller {
     /// That of the TCP flow with which all others are compared, and which runs beside them.
     Tcp,
-    /// The kernel's, by its index in [`TCP_LAWS`].
+    /// The kernel's, by its index in [`TCP_CONTROLLERS`].
     Kernel(usize),
     /// One of Fairway's, by its name or as the text of a policy.
     Fairway(String),
 }
 
-impl Law {
+impl Controller {
     /// Parses a congestion control: one of Fairway's, or one of the kernel's after `tcp:`. `None`
     /// if the kernel's is unknown.
-    pub fn parse(text: &str) -> Option<Law> {
+    pub fn parse(text: &str) -> Option<Controller> {
         match text.strip_prefix("tcp:") {
-            Some(name) => TCP_LAWS.iter().position(|law| *law == name).map(Law::Kernel),
-            None => Some(Law::Fairway(text.to_owned())),
+            Some(name) => TCP_CONTROLLERS
+                .iter()
+                .position(|controller| *controller == name)
+                .map(Controller::Kernel),
+            None => Some(Controller::Fairway(text.to_owned())),
         }
     }
 }
 
-impl fmt::Display for Law {
+impl fmt::Display for Controller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Law::Tcp => f.write_str("TCP"),
-            Law::Kernel(number) => write!(f, "tcp:{}", TCP_LAWS[*number]),
-            Law::Fairway(name) => f.write_str(name),
+            Controller::Tcp => f.write_str("TCP"),
+            Controller::Kernel(number) => write!(f, "tcp:{}", TCP_CONTROLLERS[*number]),
+            Controller::Fairway(name) => f.write_str(name),
         }
     }
 }
@@ -93,7 +96,7 @@ pub struct Sample {
 impl fmt::Display for Flow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let beside = if self.beside_tcp { " beside TCP" } else { "" };
-        write!(f, "{}{beside}", self.law)
+        write!(f, "{}{beside}", self.controller)
     }
 }
 
@@ -106,41 +109,45 @@ impl Flow {
         &self,
         emulator: &Emulator,
         cell: Cell,
-        tcp_law: usize,
+        tcp_controller: usize,
         duration: Duration,
     ) -> io::Result<Sample> {
-        let before = cpu_seconds()?;
+        let before = ended_cpu_seconds();
         let beside = self.beside_tcp.then(|| {
             let measured = duration.saturating_sub(SOONER).max(SOONER);
             let times = TcpTimes { warm_up: BEFORE, measured, after: AFTER };
-            Tcp::start(emulator, NEIGHBOUR, tcp_law, &times)
+            Tcp::start(emulator, NEIGHBOUR, tcp_controller, &times)
         });
         let beside = beside.transpose()?;
-        let mut sample = match &self.law {
-            Law::Tcp | Law::Kernel(_) => {
-                let law = if let Law::Kernel(number) = self.law { number } else { tcp_law };
+        let mut sample = match &self.controller {
+            Controller::Tcp | Controller::Kernel(_) => {
+                let controller = if let Controller::Kernel(number) = self.controller {
+                    number
+                } else {
+                    tcp_controller
+                };
                 let warm_up = (duration / WARM_UP_PART).min(WARM_UP_MAX);
                 let warm_up = if self.beside_tcp { BEFORE } else { warm_up };
                 let times = TcpTimes { warm_up, measured: duration, after: Duration::ZERO };
-                Tcp::start(emulator, SENDER, law, &times)?.finish()?
+                Tcp::start(emulator, SENDER, controller, &times)?.finish()?
             }
-            Law::Fairway(law) => fairway_flow(emulator, cell, law, duration)?,
+            Controller::Fairway(controller) => fairway_flow(emulator, cell, controller, duration)?,
         };
         match beside {
             Some(tcp) => {
                 sample.beside_mbps = Some(tcp.finish()?.mbps);
                 sample.cpu_seconds = None;
             }
-            None => sample.cpu_seconds = Some(cpu_seconds()? - before),
+            None => sample.cpu_seconds = Some(ended_cpu_seconds() - before),
         }
         Ok(sample)
     }
 }
 
 /// The text of the policy; `None` for the built-in default.
-fn policy(law: &str, cell: Cell) -> Option<String> {
+fn policy(controller: &str, cell: Cell) -> Option<String> {
     let rate = format!("{}Mbps", cell.megabits);
-    match law {
+    match controller {
         "default" => None,
         "eqds" => Some(format!("cc=eqds:line={rate}")),
         text if text.contains('=') => Some(text.replace("RATE", &rate)),
@@ -151,11 +158,11 @@ fn policy(law: &str, cell: Cell) -> Option<String> {
 fn fairway_flow(
     emulator: &Emulator,
     cell: Cell,
-    law: &str,
+    controller: &str,
     duration: Duration,
 ) -> io::Result<Sample> {
     let program = fairway()?;
-    let policy = policy(law, cell);
+    let policy = policy(controller, cell);
     let start = |host: usize, core: usize| {
         let mut command = command(&program, Some(&emulator.namespace(host)));
         command.args(["perf", "--pin", &core.to_string()]);
@@ -210,7 +217,12 @@ struct Tcp {
 }
 
 impl Tcp {
-    fn start(emulator: &Emulator, from: usize, law: usize, times: &TcpTimes) -> io::Result<Self> {
+    fn start(
+        emulator: &Emulator,
+        from: usize,
+        controller: usize,
+        times: &TcpTimes,
+    ) -> io::Result<Self> {
         let program = std::env::current_exe()?;
         let peer = |host: usize, core: usize, role: &str, to: &str| {
             let mut command = command(&program, Some(&emulator.namespace(host)));
@@ -218,7 +230,9 @@ impl Tcp {
             command.arg(Emulator::address(host).to_string()).arg(to);
             let spans = [times.warm_up, times.measured, times.after];
             command.arg(WRITE_BYTES.to_string());
-            command.args(spans.map(|span| span.as_millis().to_string())).arg(law.to_string());
+            command
+                .args(spans.map(|span| span.as_millis().to_string()))
+                .arg(controller.to_string());
             command
         };
         let nowhere = format!("{}:0", Emulator::address(from));
@@ -246,31 +260,21 @@ impl Tcp {
     }
 }
 
-/// CPU time of all child processes that have ended.
-fn cpu_seconds() -> io::Result<f64> {
-    // SAFETY: zero is a value of every field, and the call fills in the structure that is passed.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        if libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        usage
-    };
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    Ok(seconds(usage.ru_utime) + seconds(usage.ru_stime))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::Law;
+    use super::Controller;
 
     #[test]
-    fn law_behind_tcp_is_the_kernels_and_any_other_is_fairways() {
+    fn name_behind_tcp_is_a_kernel_controller_and_any_other_is_fairways() {
         for name in ["tcp:cubic", "tcp:bbr", "cubic", "cc=fixed:512K"] {
-            let law = Law::parse(name).unwrap();
-            assert_eq!(law.to_string(), name);
-            assert_eq!(matches!(law, Law::Kernel(_)), name.starts_with("tcp:"), "{name}");
+            let controller = Controller::parse(name).unwrap();
+            assert_eq!(controller.to_string(), name);
+            assert_eq!(
+                matches!(controller, Controller::Kernel(_)),
+                name.starts_with("tcp:"),
+                "{name}"
+            );
         }
-        assert_eq!(Law::parse("tcp:swift"), None);
+        assert_eq!(Controller::parse("tcp:swift"), None);
     }
 }

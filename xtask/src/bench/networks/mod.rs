@@ -21,20 +21,20 @@ mod table;
 
 pub use cells::Cell;
 use emulator::Emulator;
-use flows::{Flow, Law, Sample};
+use flows::{Controller, Flow, Sample};
 
 /// Default congestion controls, by their names in the table.
-const LAWS: [&str; 3] = ["default", "cubic", "eqds"];
+const CONTROLLERS: [&str; 3] = ["default", "cubic", "eqds"];
 /// Congestion controls of TCP, in the order of the raw peer's numbers.
-pub const TCP_LAWS: [&str; 4] = ["system", "reno", "cubic", "bbr"];
+pub const TCP_CONTROLLERS: [&str; 4] = ["system", "reno", "cubic", "bbr"];
 
 /// Selected measurements and their parameters.
 #[derive(Clone, Debug)]
 pub struct Choice {
     pub cells: cells::Selection,
-    laws: Vec<Law>,
-    /// Index in [`TCP_LAWS`].
-    tcp_law: usize,
+    controllers: Vec<Controller>,
+    /// Index in [`TCP_CONTROLLERS`].
+    tcp_controller: usize,
     /// MTU of the hosts' interfaces.
     mtu: u32,
     /// Rate of all links but the slowest, as a multiple of its rate.
@@ -50,8 +50,8 @@ impl Default for Choice {
     fn default() -> Self {
         Choice {
             cells: cells::Selection::default(),
-            laws: LAWS.map(|name| Law::Fairway(name.to_owned())).to_vec(),
-            tcp_law: 0,
+            controllers: CONTROLLERS.map(|name| Controller::Fairway(name.to_owned())).to_vec(),
+            tcp_controller: 0,
             mtu: 4300,
             speedup: 4,
             alone: true,
@@ -63,8 +63,7 @@ impl Default for Choice {
 }
 
 /// The options of this part, for error messages.
-pub const OPTIONS: &str =
-    "--rate, --rtt, --loss, --queue, --law, --mode, --tcp, --mtu or --speedup";
+pub const OPTIONS: &str = "--rate, --rtt, --loss, --queue, --cc, --mode, --tcp, --mtu or --speedup";
 
 impl Choice {
     /// Sets an option of this part. `Ok(false)` if it is not one of them.
@@ -75,12 +74,13 @@ impl Choice {
         let wrong = |remedy: &str| super::wrong(value, remedy);
         match name {
             "--rate" | "--rtt" | "--loss" | "--queue" => {
-                self.cells.set(name, value).map_err(|remedy| wrong(&remedy))?;
+                self.cells.set(name, value).map_err(|error| wrong(&error.to_string()))?;
             }
-            "--law" => {
-                let laws: Option<Vec<Law>> = value.split(',').map(Law::parse).collect();
+            "--cc" => {
+                let controllers: Option<Vec<Controller>> =
+                    value.split(',').map(Controller::parse).collect();
                 let remedy = "behind tcp: choose system, reno, cubic or bbr";
-                self.laws = laws.ok_or_else(|| wrong(remedy))?;
+                self.controllers = controllers.ok_or_else(|| wrong(remedy))?;
             }
             "--mode" => {
                 (self.alone, self.beside) = match value {
@@ -91,8 +91,9 @@ impl Choice {
                 };
             }
             "--tcp" => {
-                let number = TCP_LAWS.iter().position(|law| *law == value);
-                self.tcp_law = number.ok_or_else(|| wrong("choose system, reno, cubic or bbr"))?;
+                let number = TCP_CONTROLLERS.iter().position(|controller| *controller == value);
+                self.tcp_controller =
+                    number.ok_or_else(|| wrong("choose system, reno, cubic or bbr"))?;
             }
             "--mtu" => {
                 let mtu = value.parse().ok().filter(|mtu| (1280..=9000).contains(mtu));
@@ -115,15 +116,15 @@ impl Choice {
 
     /// The flows of a cell, in the order in which they alternate.
     fn flows(&self, cell: Cell) -> Vec<Flow> {
-        let laws = || self.laws.iter().cloned();
+        let controllers = || self.controllers.iter().cloned();
         let mut flows = Vec::new();
         if self.alone {
-            flows.push(Flow { law: Law::Tcp, beside_tcp: false });
-            flows.extend(laws().map(|law| Flow { law, beside_tcp: false }));
+            flows.push(Flow { controller: Controller::Tcp, beside_tcp: false });
+            flows.extend(controllers().map(|controller| Flow { controller, beside_tcp: false }));
         }
         if self.beside && (!self.alone || self.cells.is_shared(cell)) {
-            flows.push(Flow { law: Law::Tcp, beside_tcp: true });
-            flows.extend(laws().map(|law| Flow { law, beside_tcp: true }));
+            flows.push(Flow { controller: Controller::Tcp, beside_tcp: true });
+            flows.extend(controllers().map(|controller| Flow { controller, beside_tcp: true }));
         }
         flows
     }
@@ -135,12 +136,12 @@ impl Choice {
     /// A sentence with the parameters that the rows share.
     fn describe(&self) -> String {
         let system = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
-        let law = match TCP_LAWS[self.tcp_law] {
+        let controller = match TCP_CONTROLLERS[self.tcp_controller] {
             "system" => system.unwrap_or_default().trim().to_owned(),
             name => name.to_owned(),
         };
         format!(
-            "TCP is the kernel's with {law}. Interfaces take {} bytes. Links but the receiver's are {} \
+            "TCP is the kernel's with {controller}. Interfaces take {} bytes. Links but the receiver's are {} \
              times as fast. A queue has room for at least {} packets.",
             self.mtu,
             self.speedup,
@@ -193,7 +194,7 @@ fn measure(choice: &Choice, emulator: &Emulator, rows: &mut [Row], place: &str) 
         for row in rows.iter_mut() {
             check_signals()?;
             let duration = choice.duration_for(row.cell);
-            let outcome = row.flow.run(emulator, row.cell, choice.tcp_law, duration);
+            let outcome = row.flow.run(emulator, row.cell, choice.tcp_controller, duration);
             check_signals()?;
             match outcome {
                 Ok(sample) => {

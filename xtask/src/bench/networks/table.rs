@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::flows::{Law, Sample};
+use super::flows::{Controller, Sample};
 use super::{Cell, Row};
 use crate::bench::table::Spread;
 
@@ -39,7 +39,9 @@ impl Row {
 
 /// TCP's median rate in a cell.
 fn tcp_rate(rows: &[Row], cell: Cell) -> Option<f64> {
-    let is_tcp = |row: &&Row| row.cell == cell && row.flow.law == Law::Tcp && !row.flow.beside_tcp;
+    let is_tcp = |row: &&Row| {
+        row.cell == cell && row.flow.controller == Controller::Tcp && !row.flow.beside_tcp
+    };
     rows.iter().find(is_tcp).and_then(Row::rate).filter(|rate| *rate > 0.0)
 }
 
@@ -68,7 +70,7 @@ pub fn markdown(rows: &[Row]) -> String {
 }
 
 fn head(row: &Row) -> String {
-    format!("| {} | {} ", row.cell.columns().join(" | "), row.flow.law)
+    format!("| {} | {} ", row.cell.columns().join(" | "), row.flow.controller)
 }
 
 fn line_alone(rows: &[Row], row: &Row) -> String {
@@ -114,12 +116,12 @@ fn line_failed(row: &Row) -> String {
 /// For every congestion control, the number of cells in which it reached its target.
 fn summary(rows: &[Row]) -> String {
     let mut text = String::new();
-    let others = rows.iter().filter(|row| row.flow.law != Law::Tcp);
-    let mut laws: Vec<String> = others.map(|row| row.flow.law.to_string()).collect();
-    laws.sort_unstable();
-    laws.dedup();
-    for law in laws {
-        let own = || rows.iter().filter(|row| row.flow.law.to_string() == law);
+    let others = rows.iter().filter(|row| row.flow.controller != Controller::Tcp);
+    let mut controllers: Vec<String> = others.map(|row| row.flow.controller.to_string()).collect();
+    controllers.sort_unstable();
+    controllers.dedup();
+    for controller in controllers {
+        let own = || rows.iter().filter(|row| row.flow.controller.to_string() == controller);
         let alone: Vec<&Row> = own().filter(|row| !row.flow.beside_tcp).collect();
         let ratios: Vec<f64> = alone.iter().filter_map(|row| ratio(rows, row)).collect();
         let enough = ratios.iter().filter(|ratio| **ratio >= RATIO).count();
@@ -132,14 +134,14 @@ fn summary(rows: &[Row]) -> String {
         let fair = shares.iter().filter(|share| (0.5..=2.0).contains(*share)).count();
         if !alone.is_empty() {
             text += &format!(
-                "\n{law}: at least {RATIO} of TCP in {enough} of {} cells (least {worst:.2}), fewer than \
+                "\n{controller}: at least {RATIO} of TCP in {enough} of {} cells (least {worst:.2}), fewer than \
                  0.1 % of packets for nothing in {clean}.",
                 alone.len()
             );
         }
         if !shares.is_empty() {
             text += &format!(
-                "\n{law}: half to twice its share beside TCP in {fair} of {}.",
+                "\n{controller}: half to twice its share beside TCP in {fair} of {}.",
                 shares.len()
             );
         }
@@ -162,7 +164,7 @@ pub fn json(rows: &[Row]) -> Value {
         };
         json!({
             "cell": row.cell.json(),
-            "flow": row.flow.law.to_string(),
+            "flow": row.flow.controller.to_string(),
             "beside_tcp": row.flow.beside_tcp,
             "ratio_to_tcp": ratio(rows, row),
             "share": row.share(),

@@ -19,7 +19,7 @@ const BYTES: &[u64] = &[64 << 10];
 const DEPTH: u64 = 4;
 
 /// Threads on which controllers run.
-const LAWS: [(&str, bool); 2] = [("in line", false), ("own thread", true)];
+const PLACES: [(&str, bool); 2] = [("in line", false), ("own thread", true)];
 
 /// Results for a number of flows and a thread of the controllers.
 #[derive(Default)]
@@ -35,7 +35,7 @@ struct Cell {
 #[derive(Default)]
 struct Row {
     greedy: Vec<f64>,
-    cells: [Cell; LAWS.len()],
+    cells: [Cell; PLACES.len()],
 }
 
 /// Measures all rows in alternation.
@@ -63,7 +63,7 @@ impl Row {
         self.greedy.push(greedy);
         // The scheduler gets the rate that the machine currently reaches.
         let policy = format!("sched=water-filling:line={}bps", (greedy * 1e9) as u64);
-        for ((_, elsewhere), cell) in LAWS.iter().zip(&mut self.cells) {
+        for ((_, elsewhere), cell) in PLACES.iter().zip(&mut self.cells) {
             let mesh = Mesh::new(2, &load, |builder| {
                 builder.policy_named(&policy).control_thread(*elsewhere)
             })?;
@@ -78,15 +78,15 @@ impl Row {
     }
 
     fn json(&self, flows: usize) -> Vec<Value> {
-        let of = |[told, handled, bytes]: &[Vec<f64>; 3]| {
+        let of = |[notified, handled, bytes]: &[Vec<f64>; 3]| {
             json!({
-                "told_thousand_per_s": told, "handled_thousand_per_s": handled,
+                "notified_thousand_per_s": notified, "handled_thousand_per_s": handled,
                 "bytes_per_event": bytes,
             })
         };
-        let each = LAWS.iter().zip(&self.cells).map(|((laws, _), cell)| {
+        let each = PLACES.iter().zip(&self.cells).map(|((place, _), cell)| {
             json!({
-                "flows": flows, "laws": laws, "greedy_gbps": self.greedy, "gbps": cell.gbps,
+                "flows": flows, "controllers": place, "greedy_gbps": self.greedy, "gbps": cell.gbps,
                 "scheduler": of(&cell.scheduler), "congestion": of(&cell.congestion),
             })
         });
@@ -115,15 +115,15 @@ fn note(to: &mut [Vec<f64>; 3], before: &ProcessorStats, after: &ProcessorStats,
 
 fn markdown(rows: &[Row]) -> String {
     let mut text = String::from(
-        "### Control laws in line and on a thread of their own: WRITEs of 64 KB, four under way of each flow\n\n\
-         Thousands of events per second that a law was told of and handled, and bytes per event; medians.\n\n\
-         | flows | without a scheduler, Gb/s | laws | Gb/s | water-filling: told, handled, bytes per event | \
-         Swift: told, handled, bytes per event |\n|---|---|---|---|---|---|\n",
+        "### Congestion controls in line and on a thread of their own: WRITEs of 64 KB, four under way of each flow\n\n\
+         Thousands of events per second that a controller was notified of and handled, and bytes per event; medians.\n\n\
+         | flows | without a scheduler, Gb/s | controllers | Gb/s | water-filling: notified, handled, bytes per event | \
+         Swift: notified, handled, bytes per event |\n|---|---|---|---|---|---|\n",
     );
     for (flows, row) in FLOWS.iter().zip(rows) {
-        for ((laws, _), cell) in LAWS.iter().zip(&row.cells) {
-            let three = |[told, handled, bytes]: &[Vec<f64>; 3]| {
-                format!("{:.1}, {:.1}, {:.0}", median(told), median(handled), median(bytes))
+        for ((place, _), cell) in PLACES.iter().zip(&row.cells) {
+            let three = |[notified, handled, bytes]: &[Vec<f64>; 3]| {
+                format!("{:.1}, {:.1}, {:.0}", median(notified), median(handled), median(bytes))
             };
             // In line, congestion controllers are called for each acknowledgement.
             let congestion = if median(&cell.congestion[0]) > 0.0 {
@@ -132,7 +132,7 @@ fn markdown(rows: &[Row]) -> String {
                 String::from("called directly")
             };
             text += &format!(
-                "| {flows} | {} | {laws} | {} | {} | {congestion} |\n",
+                "| {flows} | {} | {place} | {} | {} | {congestion} |\n",
                 show(&row.greedy),
                 show(&cell.gbps),
                 three(&cell.scheduler)

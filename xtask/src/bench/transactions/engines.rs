@@ -27,7 +27,7 @@ pub(super) fn run(repeats: usize, slice: Duration) -> io::Result<Section> {
         }
     }
     let mut text = String::from(
-        "Here nobody is pinned.\n\n| WRITE | engines | thousand/s | against one engine |\n|---|---|---|---|\n",
+        "Here no thread is pinned.\n\n| WRITE | engines | thousand/s | against one engine |\n|---|---|---|---|\n",
     );
     let mut list = Vec::new();
     for ((bytes, depth), rates) in OPERATIONS.iter().zip(&rates) {

@@ -44,7 +44,7 @@ struct Variant {
 const VARIANTS: [Variant; 3] = [
     Variant { name: "as usual", elsewhere: false, every: None },
     Variant { name: "acknowledgements every 8 packets", elsewhere: false, every: Some(8) },
-    Variant { name: "laws on their own thread", elsewhere: true, every: None },
+    Variant { name: "controllers on their own thread", elsewhere: true, every: None },
 ];
 
 /// A measured delay.

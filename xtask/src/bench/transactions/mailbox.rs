@@ -316,7 +316,7 @@ impl<'a> Target<'a> {
         if !self.is_whole()? {
             assert!(
                 self.notice == Notice::LastByte,
-                "{:?}: a message was told of before it was there",
+                "{:?}: a message was reported before it was there",
                 self.notice
             );
             // The lost part is retransmitted and arrives after the last byte.

@@ -7,7 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fairway::{
-    Builder, Context, Event, Jetty, JettyOptions, Peer, Post, Rights, Segment, SegmentKey,
+    Builder, Context, DatapathKind, Event, Jetty, JettyOptions, Peer, Post, Rights, Segment,
+    SegmentKey,
 };
 
 use super::failed;
@@ -52,6 +53,7 @@ impl Mesh {
     pub fn new(count: usize, load: &Load, build: impl Fn(Builder) -> Builder) -> io::Result<Mesh> {
         let context = |_| {
             let builder = Context::builder().bind(Ipv4Addr::LOCALHOST.into());
+            let builder = builder.datapath(DatapathKind::Udp);
             build(builder).build().map_err(failed)
         };
         let contexts = (0..count).map(context).collect::<io::Result<Vec<_>>>()?;

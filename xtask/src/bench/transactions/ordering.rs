@@ -19,7 +19,7 @@ const TIMED_DEPTH: u64 = 8;
 
 /// Order that the operations of a row request.
 #[derive(Clone, Copy, Debug)]
-enum Asks {
+enum RequestedOrder {
     /// No order.
     Nothing,
     /// No order, on a Jetty that was strict once.
@@ -42,15 +42,15 @@ const MODES: [(ServiceMode, &str); 3] =
     [(ServiceMode::Rot, "ROT"), (ServiceMode::Rol, "ROL"), (ServiceMode::Roi, "ROI")];
 const SHARES: [u64; 4] = [0, 10, 50, 100];
 
-fn rows() -> Vec<(String, Asks)> {
+fn rows() -> Vec<(String, RequestedOrder)> {
     let mut rows = vec![
-        ("no order asked for".to_owned(), Asks::Nothing),
-        ("no order, one strict before".to_owned(), Asks::NothingMore),
+        ("no order requested".to_owned(), RequestedOrder::Nothing),
+        ("no order, one strict before".to_owned(), RequestedOrder::NothingMore),
     ];
     for (mode, name) in MODES {
-        rows.extend(
-            SHARES.map(|share| (format!("{name}, {share} % strict"), Asks::Strict(mode, share))),
-        );
+        rows.extend(SHARES.map(|share| {
+            (format!("{name}, {share} % strict"), RequestedOrder::Strict(mode, share))
+        }));
     }
     rows
 }
@@ -60,13 +60,15 @@ fn is_strict(number: u64, share: u64) -> bool {
     (number + 1) * share / 100 > number * share / 100
 }
 
-impl Asks {
+impl RequestedOrder {
     fn order(self, number: u64) -> Option<Order> {
         match self {
-            Asks::Nothing => None,
-            Asks::NothingMore => (number == 0).then(|| Order::strict(ServiceMode::Rot)),
-            Asks::Strict(mode, share) if is_strict(number, share) => Some(Order::strict(mode)),
-            Asks::Strict(mode, _) => Some(Order::unordered(mode)),
+            RequestedOrder::Nothing => None,
+            RequestedOrder::NothingMore => (number == 0).then(|| Order::strict(ServiceMode::Rot)),
+            RequestedOrder::Strict(mode, share) if is_strict(number, share) => {
+                Some(Order::strict(mode))
+            }
+            RequestedOrder::Strict(mode, _) => Some(Order::unordered(mode)),
         }
     }
 }
@@ -76,15 +78,15 @@ pub(super) fn run(repeats: usize, slice: Duration) -> io::Result<Section> {
     let names = rows();
     let mut rows: Vec<Row> = names.iter().map(|_| Row::default()).collect();
     for _ in 0..repeats {
-        for ((_, asks), row) in names.iter().zip(&mut rows) {
+        for ((_, requested), row) in names.iter().zip(&mut rows) {
             check_signals()?;
-            measure(*asks, slice, row)?;
+            measure(*requested, slice, row)?;
         }
     }
     Ok(section(&names, &rows))
 }
 
-fn measure(asks: Asks, slice: Duration, row: &mut Row) -> io::Result<()> {
+fn measure(requested: RequestedOrder, slice: Duration, row: &mut Row) -> io::Result<()> {
     let pair = Pair::new(&LOOPBACK)?;
     let target = segment(&pair.server, DEPTH * BYTES, Rights::WRITE)?;
     let source = segment(&pair.client, DEPTH * BYTES, Rights::NONE)?;
@@ -100,7 +102,7 @@ fn measure(asks: Asks, slice: Duration, row: &mut Row) -> io::Result<()> {
                 flow.step(|batch, number| {
                     let place = number % DEPTH * BYTES;
                     let (local, to) = (source.slice(place..place + BYTES), key.at(place));
-                    match asks.order(number) {
+                    match requested.order(number) {
                         None => batch.write(&pair.peer, local, to, number),
                         Some(order) => batch.ordered(order).write(&pair.peer, local, to, number),
                     }
@@ -127,7 +129,7 @@ fn measure(asks: Asks, slice: Duration, row: &mut Row) -> io::Result<()> {
     pair.client.shutdown(Duration::from_secs(1)).map_err(failed)
 }
 
-fn section(names: &[(String, Asks)], rows: &[Row]) -> Section {
+fn section(names: &[(String, RequestedOrder)], rows: &[Row]) -> Section {
     let spread = |samples: &[f64]| Spread::of(samples).unwrap_or_default();
     let plain = spread(&rows[0].rates).median;
     let mut text = format!(

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fairway::{
-    Batch, Completion, Context, Error, Event, Jetty, JettyOptions, Memory, Peer, Rights, Segment,
-    Status,
+    Batch, Completion, Context, DatapathKind, Error, Event, Jetty, JettyOptions, Memory, Peer,
+    Rights, Segment, Status,
 };
 
 use super::failed;
@@ -52,7 +52,7 @@ impl Pair {
     pub fn with_engines(network: &Network, engines: usize) -> io::Result<Pair> {
         let context = |seed: u64| {
             let builder = Context::builder().bind(Ipv4Addr::LOCALHOST.into()).paths(network.paths);
-            let builder = builder.engines(engines);
+            let builder = builder.engines(engines).datapath(DatapathKind::Udp);
             let spec = network.spec.parse().map_err(|error| {
                 io::Error::other(format!("'{}' describes no paths: {error:?}", network.spec))
             })?;

@@ -96,7 +96,7 @@ fn wait_for_listener(guests: &Guests) -> io::Result<()> {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    Err(io::Error::other(format!("nobody listens at port {PORT} of the first guest")))
+    Err(io::Error::other(format!("no program listens at port {PORT} of the first guest")))
 }
 
 fn show(samples: &[Vec<Vec<f64>>], notes: &[String]) -> (String, Value) {

@@ -68,7 +68,7 @@ fn unsupported_operations_of_a_program_count_as_refused() {
 }
 
 #[test]
-fn a_case_has_words_of_its_own_for_what_is_refused() {
+fn case_names_the_refusal_that_it_expects() {
     let halves = [ended(1, "Unable to create QP.\nFailed\n")];
     let verdict = judge(&Proof::Rows(1), Some("unable to create qp"), &halves, 60);
     assert_eq!((verdict.word(), verdict.reason.as_str()), ("refused", "Unable to create QP."));

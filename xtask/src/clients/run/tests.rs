@@ -1,31 +1,8 @@
 use super::*;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// A separate folder for a test.
 fn scratch(name: &str) -> io::Result<crate::programs::Scratch> {
     crate::programs::Scratch::new(&format!("run-{name}"))
-}
-
-#[test]
-fn every_process_that_came_from_one_is_ended_with_it() -> io::Result<()> {
-    let folder = scratch("ended")?;
-    let mut command = Command::new("sh");
-    // The processes are in two sessions, like a job's ranks in separate groups; both ignore
-    // SIGTERM.
-    command.args(["-c", "trap '' TERM; setsid sleep 600 & echo $!; wait; wait"]);
-    let mut process = Process::start(command, folder.0.join("log"))?;
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while process.text().is_empty() && Instant::now() < deadline {
-        process.wait_until(Instant::now() + LOOK)?;
-    }
-    let sleeper: i32 = process.text().trim().parse().map_err(io::Error::other)?;
-    let number = Pid::from_raw(sleeper).ok_or_else(|| io::Error::other("it printed no number"))?;
-    let sleeper = pidfd_open(number, PidfdFlags::empty())?;
-    process.end()?;
-    assert_eq!(process.status, None, "it did not end by itself");
-    programs::sleep_until_ended(&sleeper, deadline)?;
-    assert!(Instant::now() < deadline, "the process that it started is left");
-    Ok(())
 }
 
 #[test]

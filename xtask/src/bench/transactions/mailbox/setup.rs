@@ -17,41 +17,41 @@ const COUNT: usize = 20;
 pub(super) fn measure(pair: &Pair, size: u64) -> io::Result<f64> {
     let key = SegmentKey { token_id: 0, token_value: 0, address: 0, length: 0 };
     let key_bytes = key.to_bytes().len() as u64;
-    let (asking, answering) = (jetty(&pair.client)?, jetty(&pair.server)?);
-    let (asked, answered) = (
+    let (client, server) = (jetty(&pair.client)?, jetty(&pair.server)?);
+    let (received, answered) = (
         segment(&pair.server, key_bytes, Rights::NONE)?,
         segment(&pair.client, key_bytes, Rights::NONE)?,
     );
-    let question = segment(&pair.client, 8, Rights::NONE)?;
-    answering.post_receive(&asked, 0).map_err(failed)?;
-    let (back, client_number) = (pair.back()?, asking.number());
+    let request = segment(&pair.client, 8, Rights::NONE)?;
+    server.post_receive(&received, 0).map_err(failed)?;
+    let (back, client_number) = (pair.back()?, client.number());
     let (mut completions, mut buffers) = (Vec::new(), Vec::new());
     let serve = || -> Result<(), Error> {
-        answering.poll(&mut completions);
+        server.poll(&mut completions);
         for completion in completions.drain(..) {
             if completion.kind != CompletionKind::Receive {
                 continue;
             }
             let memory = Memory::zeroed(size as usize)?;
             let buffer = pair.server.register(memory, Rights::WRITE)?;
-            asked.write_at(0, &buffer.key().to_bytes())?;
+            received.write_at(0, &buffer.key().to_bytes())?;
             buffers.push(buffer);
-            answering.send(&back, client_number, &asked, 1)?;
-            answering.post_receive(&asked, 0)?;
+            server.send(&back, client_number, &received, 1)?;
+            server.post_receive(&received, 0)?;
         }
         Ok(())
     };
-    let number = answering.number();
+    let number = server.number();
     pair.run(serve, || {
         let mut times = Vec::new();
         for _ in 0..COUNT {
-            asking.post_receive(&answered, 1).map_err(failed)?;
+            client.post_receive(&answered, 1).map_err(failed)?;
             let start = Instant::now();
-            asking.send(&pair.peer, number, question.slice(0..0), 0).map_err(failed)?;
+            client.send(&pair.peer, number, request.slice(0..0), 0).map_err(failed)?;
             let (mut open, mut ends) = (2, Vec::new());
             let mut time = start.elapsed();
             while open > 0 {
-                asking.poll(&mut ends);
+                client.poll(&mut ends);
                 for end in ends.drain(..) {
                     succeeded(&end)?;
                     open -= 1;
@@ -60,7 +60,7 @@ pub(super) fn measure(pair: &Pair, size: u64) -> io::Result<f64> {
                     }
                 }
                 if start.elapsed() > TIMEOUT {
-                    return Err(io::Error::other("nobody answered with a key"));
+                    return Err(io::Error::other("no answer with a key arrived"));
                 }
             }
             times.push(u32::try_from(time.as_nanos()).unwrap_or(u32::MAX));
