@@ -31,9 +31,11 @@ run:       ## Build, copy a 256 MiB file by remote WRITE over 16 paths, print a 
 	$(CARGO) build --release --package fairway-cli --package xtask
 	$(XTASK) demo
 
-test: lint ## Everything CI runs; the live tests once more with two engines a side.
+test: lint ## Everything CI runs; the live tests once more with two engines a side, and over UDP alone.
 	$(CARGO) test --workspace
 	FAIRWAY_TEST_ENGINES=2 $(CARGO) test --package fairway --tests
+	FAIRWAY_DATAPATH=udp $(CARGO) test --package fairway --package fairway-rdma --tests
+	FAIRWAY_DATAPATH=udp FAIRWAY_TEST_ENGINES=2 $(CARGO) test --package fairway --tests
 
 lint:      ## Formatting, clippy with warnings denied, and how the code reads (xtask tidy --help).
 	$(CARGO) fmt --all --check

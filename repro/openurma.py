@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The tables and figures of the OpenURMA paper, §6 to §13, run again by `fairway nic`.
 
-Every row is run twice where the paper's model can tell: as the paper has it (`oracle`: published
+Every row is run twice where the paper's model distinguishes them: as the paper has it (`oracle`: published
 constants, nothing is ever occupied) and executed (every step a server, the protocol by the engines).
 Next to both stand the paper's number and that of its artifact's own data.
 

@@ -126,7 +126,7 @@ STEPS = [
     (4, 5, "handle_packet: header check, key, bounds, rights"),
     (5, 6, "placement: copy each payload to its final address, in any order"),
     (6, 5, "handle_placed"),
-    (5, 4, "acknowledgement: the bitmap tells loss from reordering"),
+    (5, 4, "acknowledgement: the bitmap separates loss from reordering"),
     (4, 3, "one datagram back"),
     (3, 2, "handle_packet: what is missing is sent again, and only that"),
     (2, 1, "poll_completion"),

@@ -69,16 +69,16 @@ def efficiency(runs):
     runs.make(lines.values())
     rows, gains = [], []
     for count in threads:
-        row, told = [count], {}
+        row, rates = [count], {}
         for how in ("slots", "until-threshold"):
             line = lines[count, how]
             busy = [us / SPAN_US / count for us in runs.values(line, "streams.control.busy_us")]
-            told[how] = [packets / us for packets, us in zip(
+            rates[how] = [packets / us for packets, us in zip(
                 runs.values(line, "streams.control.collected"),
                 runs.values(line, "streams.control.busy_us"))]
             row += [runs.spread(line, "streams.control.bytes_per_event", digits=0),
                     f"{min(1.0, sum(busy) / len(busy)):.1%}"]
-        gains.append(told["until-threshold"][0] / told["slots"][0])
+        gains.append(rates["until-threshold"][0] / rates["slots"][0])
         rows.append([*row, f"{gains[-1]:.1f}"])
 
     def draw(axes):
@@ -93,8 +93,8 @@ def efficiency(runs):
          "threads busy", "packets per thread time, ratio"], rows,
         "hardware and software coalescing handle 51.3 % more events than hardware alone with four "
         "threads, less with many.",
-        "Slots gather what comes while the processor is busy, as their hardware does. The law asks "
-        "for 64 KB at once when it has settled (early termination); then the data path does not "
+        "Slots gather what comes while the processor is busy, as their hardware does. The policy "
+        "requests 64 KB at once when it has settled (early termination); then the data path does not "
         "even call it, where their software still starts a thread: so the gain is larger than theirs.",
         draw)
 

@@ -116,9 +116,9 @@ def failure(runs):
         "Figure 19b", "a path fails at its far end for 1 ms",
         ["least time-out", "left after", "taken up again after", "packets lost", "sent again",
          "Gb/s of 20"], rows,
-        "a time-out of 100 us tells of the failure, probes of the recovery.",
+        "a time-out of 100 us shows the failure, probes show the recovery.",
         "The stream loses nothing either way: each lost packet is sent again over another path. A path "
-        "is left after three time-outs in a row; with long ones later packets tell of each loss "
+        "is left after three time-outs in a row; with long ones later packets show each loss "
         "first, and the dead path is kept.", drawn)
 
 
