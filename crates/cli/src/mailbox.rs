@@ -12,8 +12,9 @@ use fairway::{
 use crate::failure::Failure;
 
 /// Largest number of unacknowledged messages to one peer, so that a peer that does not receive its
-/// answers can't block those of others.
-const OUT_EACH: u64 = 4;
+/// answers can't block those of others. A client has up to four requests under way, and may learn
+/// of an answer before the answer is acknowledged, so there are twice as many.
+const OUT_EACH: u64 = 8;
 
 /// Number of buffers for messages.
 #[derive(Clone, Copy, Debug)]

@@ -457,6 +457,9 @@ impl Core {
                 Err(_) => break,
             }
         }
+        if posted > 0 {
+            self.delayed_ack.posted(now);
+        }
         Ok(posted)
     }
 
