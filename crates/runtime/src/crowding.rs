@@ -6,21 +6,41 @@
 //! A thread that sleeps keeps its claim to the core, and the kernel runs it soon after it is woken.
 //! On a host with a free core sleeping only costs time, so threads there spin.
 //!
-//! The kernel counts how often it took the core from a thread that wanted to continue. The count is
-//! read only after an interval between two polls that was longer than polls take. The test
-//! `crowded_host` of the crate `fairway` checks that against the kernel.
+//! The kernel counts for how long each thread has waited for a core. The count is read when the
+//! time between two polls was longer than polls take, and compared with that of a few milliseconds
+//! before. The background threads of this process cause waits, too, where they run on the core of
+//! the polling thread; their time does not count. Nor does a single long wait, because every host
+//! has something to do once in a while. The test `crowded_host` of the crate `fairway` checks that
+//! against the kernel.
 
 use std::cell::Cell;
+use std::fs::File;
+use std::io::Read;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use fairway_wire::{Duration, Instant};
-use libc::c_long;
 
 use crate::clock;
 
-/// Minimum interval between two polls after which the kernel's count is read.
+/// Minimum interval between two polls after which the kernel's count is compared.
 const INTERVAL: Duration = Duration::from_us(500);
-/// Time for which the host counts as crowded after the kernel took the core from this thread.
+/// Time after which a thread that polls all the time reads the kernel's count, to compare later
+/// ones with it.
+const BASELINE_EVERY: Duration = Duration::from_ms(2);
+/// A thread waits *long* if it has waited for one part in this number of the time since it last
+/// read the kernel's count, ...
+const LONG_PART: u64 = 3;
+/// ... and for at least this time.
+const LONG_MIN: Duration = Duration::from_us(300);
+/// The host counts as crowded after this number of long waits, ...
+const WAITS: u32 = 3;
+/// ... each within this time after the one before, ...
+const WAITS_WITHIN: Duration = Duration::from_ms(50);
+/// ... and for this time after the last one.
 const CROWDED_FOR: Duration = Duration::from_ms(300);
+/// Maximum time of one activity of a background thread that does not count as waiting: a longer one
+/// has itself waited for a core.
+const ACTIVITY_MAX: Duration = Duration::from_us(200);
 /// Least and greatest time for which a thread polls in vain before it sleeps. A peer that needs
 /// this core answers only to a thread that sleeps; one that runs on another core mostly answers
 /// sooner than a sleeping thread would wake.
@@ -36,6 +56,24 @@ pub(crate) const SLEEP_MAX: Duration = Duration::from_us(200);
 /// Time for which a thread sleeps that packets cannot wake.
 pub(crate) const NAP: Duration = Duration::from_us(20);
 
+/// Times up to now, from which those up to another moment are subtracted.
+#[derive(Clone, Copy, Debug)]
+struct Baseline {
+    /// Time for which this thread has waited for a core.
+    waited: Duration,
+    /// Time for which the background threads of this process have run.
+    background: Duration,
+}
+
+/// Time for which the background threads of this process have run, in nanoseconds.
+static BACKGROUND_NS: AtomicU64 = AtomicU64::new(0);
+
+/// Records that a background thread has run since `began`.
+pub(crate) fn note_background(began: Instant) {
+    let span = clock::now().since(began).min(ACTIVITY_MAX);
+    BACKGROUND_NS.fetch_add(span.as_ns(), Ordering::Relaxed);
+}
+
 /// What a polling thread has observed, over all contexts that it polls.
 #[derive(Clone, Copy)]
 struct Observed {
@@ -46,10 +84,13 @@ struct Observed {
     polled_at: Instant,
     /// Time of the last poll in which packets were received or sent.
     successful_at: Instant,
-    /// The kernel's count when it was last read.
-    preemptions: c_long,
-    /// Time at which the count was found increased.
-    preempted_at: Option<Instant>,
+    /// Time at which the kernel's count was last read.
+    baseline_at: Instant,
+    /// What was read then.
+    baseline: Baseline,
+    /// Time of the last long wait, and the number of long waits in a row.
+    waited_at: Instant,
+    waits: u32,
     /// Time for which the thread polls in vain before it sleeps.
     spin: Duration,
     /// True if it slept since the last success.
@@ -65,8 +106,10 @@ thread_local! {
             repeated: 0,
             polled_at: Instant::ZERO,
             successful_at: Instant::ZERO,
-            preemptions: 0,
-            preempted_at: None,
+            baseline_at: Instant::ZERO,
+            baseline: Baseline { waited: Duration::ZERO, background: Duration::ZERO },
+            waited_at: Instant::ZERO,
+            waits: 0,
             spin: SPIN_MAX,
             slept: false,
             sleeps: 0,
@@ -81,7 +124,7 @@ pub(crate) fn should_sleep(at: Instant, successful: bool) -> bool {
     OBSERVED.with(|cell| {
         let mut observed = cell.get();
         let at = observed.time_of(at, clock::now);
-        let sleeps = observed.record(at, successful, preemptions);
+        let sleeps = observed.record(at, successful, baseline);
         cell.set(observed);
         sleeps
     })
@@ -101,13 +144,20 @@ impl Observed {
     }
 
     /// Records a poll. Returns true if the thread should sleep for a moment.
-    fn record(&mut self, at: Instant, successful: bool, count: impl FnOnce() -> c_long) -> bool {
+    fn record(
+        &mut self,
+        at: Instant,
+        successful: bool,
+        baseline: impl FnOnce() -> Baseline,
+    ) -> bool {
         let interval = at.since(self.polled_at);
         self.polled_at = at;
-        if interval >= INTERVAL {
-            let count = count();
-            if count != self.preemptions {
-                (self.preemptions, self.preempted_at) = (count, Some(at));
+        if interval >= INTERVAL || at.since(self.baseline_at) >= BASELINE_EVERY {
+            let waited_long = self.rebase(at, baseline());
+            if interval >= INTERVAL && waited_long {
+                let in_a_row = at.since(self.waited_at) < WAITS_WITHIN || self.is_crowded(at);
+                self.waits = if in_a_row { self.waits.saturating_add(1) } else { 1 };
+                self.waited_at = at;
             }
         }
         let idle = at.since(self.successful_at);
@@ -119,10 +169,25 @@ impl Observed {
             (self.successful_at, self.slept) = (at, false);
             return false;
         }
-        let is_crowded = self.preempted_at.is_some_and(|since| at.since(since) < CROWDED_FOR);
-        let sleeps = is_crowded && idle >= self.spin;
+        let sleeps = self.is_crowded(at) && idle >= self.spin;
         self.slept |= sleeps;
         sleeps
+    }
+
+    /// Takes what was read at `at` as the baseline. Returns true if the thread has waited long
+    /// since the one before.
+    fn rebase(&mut self, at: Instant, baseline: Baseline) -> bool {
+        let (before, since) = (self.baseline, at.since(self.baseline_at));
+        (self.baseline, self.baseline_at) = (baseline, at);
+        let background = baseline.background.as_ns().saturating_sub(before.background.as_ns());
+        let waited = baseline.waited.as_ns().saturating_sub(before.waited.as_ns());
+        let for_others = waited.saturating_sub(background);
+        for_others >= LONG_MIN.as_ns().max(since.as_ns() / LONG_PART)
+    }
+
+    /// True if the host counts as crowded.
+    fn is_crowded(&self, at: Instant) -> bool {
+        self.waits >= WAITS && at.since(self.waited_at) < CROWDED_FOR
     }
 
     /// Adapts the time before a sleep, after packets have arrived at a thread that was idle for
@@ -139,13 +204,26 @@ impl Observed {
     }
 }
 
-/// Returns how often the kernel took the core from this thread.
-fn preemptions() -> c_long {
-    // SAFETY: all of it may be zeros.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes one such structure.
-    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
-    usage.ru_nivcsw
+/// Reads the times up to now.
+fn baseline() -> Baseline {
+    let background = Duration::from_ns(BACKGROUND_NS.load(Ordering::Relaxed));
+    Baseline { waited: waited(), background }
+}
+
+/// Returns the time for which this thread has waited for a core. Zero where the kernel does not
+/// tell: then no host counts as crowded.
+fn waited() -> Duration {
+    // The file is not kept open, because it would belong to the parent after a fork.
+    let mut text = [0; 64];
+    let read = File::open("/proc/thread-self/schedstat").and_then(|mut file| file.read(&mut text));
+    parse_waited(&text[..read.unwrap_or(0)]).unwrap_or(Duration::ZERO)
+}
+
+/// Reads the second of the numbers in `/proc/<pid>/schedstat`: nanoseconds spent waiting for a
+/// core.
+fn parse_waited(text: &[u8]) -> Option<Duration> {
+    let text = std::str::from_utf8(text).ok()?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok().map(Duration::from_ns)
 }
 
 #[cfg(test)]
@@ -153,6 +231,9 @@ mod tests {
     use super::*;
 
     const START: Instant = Instant::from_ns(5_000_000_000);
+    /// What was read at first.
+    const BASELINE: Baseline =
+        Baseline { waited: Duration::from_ms(70), background: Duration::from_ms(5) };
 
     fn observed() -> Observed {
         Observed {
@@ -160,8 +241,10 @@ mod tests {
             polled_at: START,
             repeated: 0,
             successful_at: START,
-            preemptions: 3,
-            preempted_at: None,
+            baseline_at: START,
+            baseline: BASELINE,
+            waited_at: Instant::ZERO,
+            waits: 0,
             spin: SPIN_MAX,
             slept: false,
             sleeps: 0,
@@ -171,39 +254,92 @@ mod tests {
     /// Polls in vain once per microsecond, and returns the time of the first poll after which the
     /// thread should sleep, in microseconds since `from`.
     fn first_sleep(observed: &mut Observed, from: Instant, polls: u64) -> Option<u64> {
-        let count = observed.preemptions;
-        (1..=polls).find(|us| observed.record(from + Duration::from_us(*us), false, || count))
+        let baseline = observed.baseline;
+        (1..=polls).find(|us| observed.record(from + Duration::from_us(*us), false, || baseline))
+    }
+
+    /// Waits for a core for `waited` us of 3 ms without a poll, in which the background thread runs
+    /// for `background` us. Returns the time after that.
+    fn wait(observed: &mut Observed, waited: u64, background: u64) -> Instant {
+        let later = observed.polled_at + Duration::from_ms(3);
+        let after = Baseline {
+            waited: observed.baseline.waited.saturating_add(Duration::from_us(waited)),
+            background: observed.baseline.background.saturating_add(Duration::from_us(background)),
+        };
+        assert!(!observed.record(later, false, || after), "packets may have arrived meanwhile");
+        later
+    }
+
+    /// Returns the state of a thread on a crowded host, and the time.
+    fn crowded() -> (Observed, Instant) {
+        let mut observed = observed();
+        for _ in 1..WAITS {
+            let later = wait(&mut observed, 2900, 0);
+            assert_eq!(first_sleep(&mut observed, later, 1000), None, "that may happen once");
+        }
+        let later = wait(&mut observed, 2900, 0);
+        (observed, later)
     }
 
     #[test]
     fn thread_that_keeps_its_core_spins() {
         let mut observed = observed();
         assert_eq!(first_sleep(&mut observed, START, 10_000), None);
-        // It computed between two polls.
-        let later = START + Duration::from_ms(20);
-        assert!(!observed.record(later, false, || 3));
-        assert_eq!(first_sleep(&mut observed, later, 10_000), None);
+        // It computes between two polls.
+        for _ in 0..2 * WAITS {
+            let later = wait(&mut observed, 0, 0);
+            assert_eq!(first_sleep(&mut observed, later, 10_000), None);
+        }
     }
 
     #[test]
-    fn thread_that_was_preempted_polls_a_while_and_then_sleeps() {
-        let mut observed = observed();
-        let later = START + Duration::from_ms(3);
-        assert!(!observed.record(later, false, || 4), "packets may have arrived meanwhile");
+    fn thread_that_waits_long_for_a_core_polls_a_while_and_then_sleeps() {
+        let (mut observed, later) = crowded();
         assert_eq!(first_sleep(&mut observed, later, 1000), Some(50));
         assert_eq!(first_sleep(&mut observed, later, 1000), Some(50), "it still waits");
     }
 
     #[test]
-    fn thread_whose_answers_come_while_it_sleeps_sleeps_sooner() {
+    fn thread_that_waits_for_the_background_thread_spins() {
         let mut observed = observed();
-        let mut now = START + Duration::from_ms(3);
-        observed.record(now, false, || 4);
+        for _ in 0..2 * WAITS {
+            let later = wait(&mut observed, 2900, 2000);
+            assert_eq!(first_sleep(&mut observed, later, 1000), None);
+        }
+    }
+
+    #[test]
+    fn long_waits_far_from_each_other_do_not_count() {
+        let mut observed = observed();
+        for _ in 0..2 * WAITS {
+            let later = wait(&mut observed, 2900, 0);
+            assert_eq!(first_sleep(&mut observed, later, 100_000), None);
+        }
+    }
+
+    #[test]
+    fn waits_before_the_last_baseline_do_not_count() {
+        let (mut observed, mut read) = (observed(), BASELINE);
+        for step in 1..=400 {
+            read.waited = read.waited.saturating_add(Duration::from_us(40));
+            assert!(!observed.record(START + Duration::from_us(step * 400), true, || read));
+        }
+        assert_eq!(observed.waits, 0, "polls came all the time");
+        for _ in 0..2 * WAITS {
+            let later = wait(&mut observed, 400, 0);
+            assert_eq!(first_sleep(&mut observed, later, 1000), None);
+        }
+    }
+
+    #[test]
+    fn thread_whose_answers_come_while_it_sleeps_sleeps_sooner() {
+        let (mut observed, mut now) = crowded();
+        let baseline = observed.baseline;
         let mut spins = Vec::new();
         for _ in 0..SLEEPS_PER_TRIAL {
             spins.push(first_sleep(&mut observed, now, 1000).unwrap());
             now = now + Duration::from_us(100);
-            assert!(!observed.record(now, true, || 4));
+            assert!(!observed.record(now, true, || baseline));
         }
         assert_eq!(spins[..6], [50, 25, 13, 7, 5, 5]);
         assert_eq!(first_sleep(&mut observed, now, 1000), Some(50), "a trial");
@@ -211,35 +347,39 @@ mod tests {
         observed.spin = SPIN_MIN;
         for _ in 0..3 {
             now = now + SPIN_MIN;
-            assert!(!observed.record(now, true, || 4));
+            assert!(!observed.record(now, true, || baseline));
         }
         assert_eq!(first_sleep(&mut observed, now, 1000), Some(20));
     }
 
     #[test]
     fn thread_that_is_left_its_core_spins_again() {
-        let mut observed = observed();
-        let later = START + Duration::from_ms(3);
-        observed.record(later, false, || 4);
-        let much_later = later + CROWDED_FOR;
-        assert!(!observed.record(much_later, false, || 4));
+        let (mut observed, later) = crowded();
+        let (much_later, baseline) = (later + CROWDED_FOR, observed.baseline);
+        assert!(!observed.record(much_later, false, || baseline));
         assert_eq!(first_sleep(&mut observed, much_later, 10_000), None);
     }
 
     #[test]
     fn thread_that_polls_while_another_drives_sleeps_too() {
-        let mut observed = observed();
-        let driven_at = START + Duration::from_ms(3);
-        observed.record(driven_at, false, || 4);
-        let mut now = driven_at;
+        let (mut observed, driven_at) = crowded();
+        let (mut now, baseline) = (driven_at, observed.baseline);
         let mut should_sleep = |_: &u32| {
             now = now + Duration::from_us(1);
             let at = observed.time_of(driven_at, || now);
-            observed.record(at, false, || 4)
+            observed.record(at, false, || baseline)
         };
         assert_eq!((1..1000).find(&mut should_sleep), Some(2 * REPEATED_MAX + 1));
         let other = driven_at + Duration::from_us(5);
         let at = observed.time_of(other, || unreachable!("the time has changed"));
         assert!(at.is_at_or_after(other), "time does not run backwards");
+    }
+
+    #[test]
+    fn waiting_time_is_the_second_number_of_the_kernels_file() {
+        assert_eq!(parse_waited(b"1841757 2500 2\n"), Some(Duration::from_ns(2500)));
+        assert_eq!(parse_waited(b""), None);
+        let before = waited();
+        assert!(waited() >= before && before < Duration::from_secs(1000), "{before:?}");
     }
 }

@@ -76,13 +76,14 @@ pub fn run_background<P: Protocol>(shared: &Shared<P>) {
     poll_detector::prefer_short_slices();
     let mut polls_seen = 0;
     let mut ready = Vec::with_capacity(64);
+    let mut awake_since = clock::now();
     while !shared.stopping.load(Ordering::Acquire) {
         let ticket = shared.bell.listen();
         if shared.poll_detector.should_drive() {
             shared.progress_lock.demand();
         }
         match shared.progress_lock.decide(&mut polls_seen) {
-            Role::Driving => drive_in_background(shared, &mut ready),
+            Role::Driving => drive_in_background(shared, &mut ready, &mut awake_since),
             Role::Watching => {
                 shared.bell.wait(ticket, Some(WATCH));
             }
@@ -95,8 +96,13 @@ pub fn run_background<P: Protocol>(shared: &Shared<P>) {
     }
 }
 
-/// Polls until there is nothing to do, then sleeps once on the sockets.
-fn drive_in_background<P: Protocol>(shared: &Shared<P>, ready: &mut Vec<usize>) {
+/// Polls until there is nothing to do, then sleeps once on the sockets. `awake_since`: the time
+/// since which the thread has been awake.
+fn drive_in_background<P: Protocol>(
+    shared: &Shared<P>,
+    ready: &mut Vec<usize>,
+    awake_since: &mut Instant,
+) {
     let mut locked = shared.lock();
     let unfinished = locked.poll();
     shared.poll_detector.on_poll();
@@ -114,8 +120,10 @@ fn drive_in_background<P: Protocol>(shared: &Shared<P>, ready: &mut Vec<usize>) 
         return shared.run_pending_and_unlock(locked);
     }
     shared.run_pending_and_unlock(locked);
+    crowding::note_background(*awake_since);
     // A wait that fails is treated as an interrupted one: the next poll checks every socket.
     let woken = shared.sleepers[BACKGROUND].wait(span_until(until), ready);
+    *awake_since = clock::now();
     if woken.as_ref().is_ok_and(|woken| woken.sockets > 0) {
         shared.poll_detector.on_wakeup();
     }
