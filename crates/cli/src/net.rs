@@ -59,7 +59,7 @@ pub(crate) struct NetOptions {
     #[arg(long, value_name = "NAME", value_parser = policy)]
     pub(crate) policy: Option<Policies>,
 
-    /// Most bytes of payload in a packet [default: 4096, or fewer if the path carries fewer]
+    /// Most bytes of payload in a packet [default: 8856, or fewer if the path carries fewer]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=32_768))]
     pub(crate) mtu: Option<u32>,
 

@@ -398,12 +398,12 @@ fn a_copy_through_the_relay_is_identical() {
         "--json",
     ]);
     assert_eq!(relay.address(), format!("127.0.0.2:{port}"));
-    let bytes = scratch.file("source", 2_000_000);
+    let bytes = scratch.file("source", 8_000_000);
     let (source, target) = (scratch.text("source"), format!("127.0.0.2:{port}/name"));
     fairway(&["copy", "--bind", "127.0.0.1", &source, &target]).ok();
     assert!(std::fs::read(scratch.path("in/name")).expect("it is there") == bytes);
     assert_eq!(relay.end(), 0);
     let counters: serde_json::Value = serde_json::from_str(&relay.line("forward")).expect("JSON");
-    assert!(counters["forward"].as_u64() > Some(400), "{counters}");
+    assert!(counters["forward"].as_u64() > Some(900), "{counters}");
     assert!(counters["lost"].as_u64() > Some(0), "{counters}");
 }

@@ -24,8 +24,9 @@ use fairway_ub::wire::{
     SLOTS_MAX, UNRELIABLE,
 };
 
-/// Default payload bytes of a packet, if the link allows them.
-const MTU_DEFAULT: usize = 4096;
+/// Default payload bytes of a packet, if the link allows them: what jumbo frames of 9,000 bytes
+/// hold. A message of UCX's fragments (8,256 bytes) fits, too.
+const MTU_DEFAULT: usize = 8856;
 
 /// The same with the datapath xdp: what fits a frame ([`fairway_port::xdp::FRAME_MAX`]).
 const MTU_OF_FRAMES: usize = 3072;
@@ -210,7 +211,7 @@ impl Builder {
         self
     }
 
-    /// Sets the maximum payload bytes per packet (default: 4096). A connection uses fewer if the
+    /// Sets the maximum payload bytes per packet (default: 8856). A connection uses fewer if the
     /// other side requests fewer, or if packets of that length do not get through in both
     /// directions: [`Peer::mtu`](crate::Peer::mtu) returns the number in use.
     #[must_use]

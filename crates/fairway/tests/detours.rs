@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use common::{Pair, TIMEOUT, builder, content, side};
+use common::{MTU, Pair, TIMEOUT, builder, content, side};
 use fairway::{Builder, Event, LongPackets};
 use fairway_port::{Doorbell, Relay, RelayConfig};
 
@@ -78,10 +78,10 @@ fn relay(ports: &[SocketAddr], spec: &str) -> Running {
 #[test]
 fn client_detects_whether_packets_of_full_size_arrive() {
     let cases = [
-        ("", 4096, LongPackets::Arrive),
+        ("", MTU, LongPackets::Arrive),
         // 1,304 bytes of payload and 92 of headers.
         ("longest=1400", 1304, LongPackets::Arrive),
-        ("all but the first", 4096, LongPackets::AreLost),
+        ("all but the first", MTU, LongPackets::AreLost),
     ];
     for (spec, mtu, expected) in cases {
         let server = builder().build().unwrap();

@@ -5,7 +5,7 @@ mod common;
 use common::{Pair, builder, builder_v6, bytes, content, engines};
 use fairway::{CompletionKind, NotifyTarget, Post};
 
-const MTU: usize = 4096;
+const MTU: usize = common::MTU as usize;
 
 #[test]
 fn writes_of_every_size_arrive() {

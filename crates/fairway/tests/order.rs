@@ -5,7 +5,7 @@ mod common;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use common::{Pair, Side, TIMEOUT, builder, content, dead_after};
+use common::{MTU, Pair, Side, TIMEOUT, builder, content, dead_after};
 use fairway::{
     AtomicOp, Builder, CompletionKind, Error, Event, NotifyTarget, Order, Post, Rights, Segment,
     ServiceMode,
@@ -261,7 +261,7 @@ fn orders_that_do_not_exist_are_refused() {
     let refused = loose.write(&client.peer, &local, key, 1).unwrap_err();
     assert!(matches!(
         refused,
-        Error::Unreliable { operation: "WRITE", length: 10_000, packet: 4096 }
+        Error::Unreliable { operation: "WRITE", length: 10_000, packet: MTU }
     ));
     let refused = loose.read(&client.peer, local.slice(0..10), key, 1).unwrap_err();
     assert!(matches!(refused, Error::Unreliable { operation: "READ", .. }), "{refused}");

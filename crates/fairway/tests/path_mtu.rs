@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Pair, Side, TIMEOUT, builder, builder_v6, bytes, content, engines, side};
+use common::{MTU, Pair, Side, TIMEOUT, builder, builder_v6, bytes, content, engines, side};
 use fairway::{
     Context, Event, MailboxAddress, MailboxOptions, Order, Post, Rights, ServiceMode, Status,
     Threshold,
@@ -359,7 +359,7 @@ fn loss_rarely_shortens_packets() {
         let parts: Vec<_> = (1..=5).map(run).collect();
         parts.into_iter().flat_map(|part| part.join().unwrap()).collect()
     });
-    let full = agreed.iter().filter(|mtu| **mtu == 4096).count();
+    let full = agreed.iter().filter(|mtu| **mtu == MTU).count();
     assert_eq!(agreed.len(), 100);
     assert!(full >= 95, "{agreed:?}");
     println!("{full} of 100 connections have packets of full size");

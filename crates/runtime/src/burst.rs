@@ -14,8 +14,9 @@ use fairway_wire::{Duration, Instant};
 const GAP: Duration = Duration::from_us(2);
 /// Number of operations that leave together.
 const TOGETHER: u32 = 16;
-/// Operations of up to this many bytes wait; longer ones fill a call on their own.
-pub const SMALL: u32 = 1024;
+/// Operations of up to this many bytes wait, which one packet of a network with jumbo frames holds;
+/// longer ones fill a call on their own.
+pub const SMALL: u32 = 8856;
 
 /// Small operations that have been posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

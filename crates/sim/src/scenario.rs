@@ -228,6 +228,10 @@ pub struct Scenario {
 /// Bytes of Ethernet's preamble, header, check and gap (38), IPv4 (20) and UDP (8).
 pub const FRAME_BYTES: u32 = 66;
 
+/// Messages up to this many bytes stay on one path. Live contexts have a higher limit, so that more
+/// messages leave with one system call; a NIC makes none.
+const SMALL_MESSAGE_BYTES: u32 = 8 * 1024;
+
 impl Scenario {
     /// Makes a scenario of `flows` over `network` with defaults: ECMP, packets of 4 KiB in chunks
     /// of 32 KiB on 256 paths, drop-tail queues of one bandwidth-delay product, random marking from
@@ -336,6 +340,7 @@ impl Scenario {
             .reorder_tolerance((self.host_bdp_bytes() / u64::from(self.mtu)).max(64) as u32)
             .not_ready_delay(us(10))
             .path_probe(us(500))
+            .small_message_bytes(SMALL_MESSAGE_BYTES)
     }
 
     /// Number of paths of one of a pair's channels.

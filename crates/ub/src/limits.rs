@@ -252,7 +252,7 @@ impl Profile {
             keep_alive: Duration::from_ms(500),
             peer_dead: Duration::from_secs(3),
             group_slack: 64 * 1024,
-            small_message_bytes: 8 * 1024,
+            small_message_bytes: 16 * 1024,
             path_timeouts: 3,
             path_probe: Duration::from_ms(50),
             flow_idle: Duration::from_ms(10),

@@ -13,6 +13,9 @@ use fairway_wire as wire;
 /// A time-out far longer than any step takes: a test that reaches it has hung.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Payload bytes of a packet on loopback by default.
+pub const MTU: u32 = 8856;
+
 /// A builder on loopback with small buffers.
 pub fn builder() -> Builder {
     builder_on(IpAddr::V4(Ipv4Addr::LOCALHOST))
