@@ -265,7 +265,8 @@ impl NetOptions {
 fn shorter(requested: u32, agreed: u32) -> Option<String> {
     (agreed < requested).then(|| {
         format!(
-            "packets have up to {agreed} bytes of payload, not the {requested} of --mtu: no longer ones              got through to the server and back, or the link or the server takes none"
+            "packets have up to {agreed} bytes of payload, not the {requested} of --mtu: no longer \
+             ones got through to the server and back, or the link or the server takes none"
         )
     })
 }

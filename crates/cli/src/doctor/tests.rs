@@ -59,7 +59,7 @@ fn connection() -> Connection {
         address: "192.0.2.7:4820".parse().expect("an address"),
         server: "fairway perf --server",
         set_up: Duration::from_millis(3),
-        mtu: 4096,
+        mtu: 8856,
         route_mtu: Some(9000),
         long_packets: Some(true),
         paths: 16,
@@ -159,12 +159,12 @@ fn small_socket_buffers_name_the_setting_to_raise() {
 #[test]
 fn short_mtu_is_slower_and_one_below_that_of_ipv6_is_missing() {
     for (mtu, verdict) in
-        [(4235, Verdict::Slower), (1280, Verdict::Slower), (1279, Verdict::Missing)]
+        [(8995, Verdict::Slower), (1280, Verdict::Slower), (1279, Verdict::Missing)]
     {
         let readings = Readings { interfaces: vec![interface("eth0", mtu, false)], ..good() };
-        expect_one(&readings, "eth0", verdict, "ip link set eth0 mtu 4236");
+        expect_one(&readings, "eth0", verdict, "ip link set eth0 mtu 9000");
     }
-    let fits = Readings { interfaces: vec![interface("eth0", 4236, false)], ..good() };
+    let fits = Readings { interfaces: vec![interface("eth0", 8996, false)], ..good() };
     assert_eq!(complaints(&fits), []);
     let down = Interface { is_up: false, ..interface("eth0", 100, false) };
     assert_eq!(complaints(&Readings { interfaces: vec![down], ..good() }), []);
@@ -259,7 +259,7 @@ fn peer_is_judged_by_its_paths_and_packets() {
         assert!(report.contains(words), "no '{words}' in: {report}");
     }
     let short = Connection { mtu: 1360, ..connection() };
-    expect_one(&with_peer(short), "path MTU", Verdict::Slower, "4236");
+    expect_one(&with_peer(short), "path MTU", Verdict::Slower, "9000");
     let narrow = Connection { long_packets: Some(false), ..connection() };
     expect_one(&with_peer(narrow), "path MTU", Verdict::Broken, "--mtu 1024");
     let fewer = Connection { answered: 12, silent_ports: vec![4823], ..connection() };
