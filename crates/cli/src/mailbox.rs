@@ -16,6 +16,10 @@ use crate::failure::Failure;
 /// of an answer before the answer is acknowledged, so there are twice as many.
 const OUT_EACH: u64 = 8;
 
+/// Time for which a message waits for a slot. An acknowledgement comes sooner, and a peer that
+/// sends none must not hold up others.
+const SLOT_WAIT: Duration = Duration::from_millis(2);
+
 /// Number of buffers for messages.
 #[derive(Clone, Copy, Debug)]
 struct Slots {
@@ -75,6 +79,30 @@ impl State {
             None => {}
         }
         slot
+    }
+
+    /// Polls the NIC. Slots of messages that have been acknowledged are released at once; received
+    /// messages wait in `arrived`.
+    fn fetch(&mut self, jetty: &Jetty) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        jetty.poll(&mut scratch);
+        for completion in scratch.drain(..) {
+            match completion.kind {
+                CompletionKind::Receive => self.arrived.push_back(completion),
+                _ => self.finish(&completion),
+            }
+        }
+        self.scratch = scratch;
+    }
+
+    /// Handles the completion of an outgoing message.
+    fn finish(&mut self, completion: &Completion) {
+        if completion.kind == CompletionKind::Send {
+            self.free_slot(completion.id.value());
+        }
+        if completion.status != Status::Success {
+            self.failed = Some(completion.status);
+        }
     }
 
     fn free_slot(&mut self, slot: u64) {
@@ -138,7 +166,7 @@ impl Mailbox {
                 self.slot_bytes
             )));
         }
-        let slot = self.state().take(peer.channel()).ok_or_else(|| {
+        let slot = self.slot_for(peer).ok_or_else(|| {
             Failure::failed("too many messages have not been taken: wait for their completions")
         })?;
         let start = slot * self.slot_bytes;
@@ -153,13 +181,25 @@ impl Mailbox {
         Ok(posted?)
     }
 
+    /// Reserves a slot for a message to a peer. If there is none, polls the NIC for a moment,
+    /// because the acknowledgement that releases one may be behind the message that is answered.
+    fn slot_for(&self, peer: &Peer) -> Option<u64> {
+        let begun = Instant::now();
+        loop {
+            let mut state = self.state();
+            let slot = state.take(peer.channel());
+            if slot.is_some() || begun.elapsed() >= SLOT_WAIT {
+                return slot;
+            }
+            state.fetch(&self.jetty);
+        }
+    }
+
     /// Returns a received message, if there is one. Polls the NIC.
     pub(crate) fn poll(&self) -> Result<Option<Mail>, Failure> {
         let mut state = self.state();
         if state.arrived.is_empty() {
-            let State { arrived, scratch, .. } = &mut *state;
-            self.jetty.poll(scratch);
-            arrived.extend(scratch.drain(..));
+            state.fetch(&self.jetty);
         }
         let arrived = state.arrived.pop_front();
         drop(state);
@@ -233,13 +273,7 @@ impl Mailbox {
     /// separately.
     fn take(&self, completion: &Completion) -> Result<Option<Mail>, Failure> {
         if completion.kind != CompletionKind::Receive {
-            let mut state = self.state();
-            if completion.kind == CompletionKind::Send {
-                state.free_slot(completion.id.value());
-            }
-            if completion.status != Status::Success {
-                state.failed = Some(completion.status);
-            }
+            self.state().finish(completion);
             return Ok(None);
         }
         let mut mail = None;
@@ -296,14 +330,14 @@ mod tests {
             .count();
         assert_eq!(sent as u64, OUT_EACH);
         let inbox = Mailbox::new(&honest, None, 64).expect("a mailbox");
-        for _ in 0..20 {
+        for _ in 0..4 * OUT_EACH {
+            // Slots of messages that have been acknowledged are released on demand.
             mailbox.send(&to_honest, inbox.jetty.number(), b"answer").expect("a slot");
             let mail = inbox.wait(TIMEOUT).expect("no error").expect("a message");
             assert_eq!(mail.bytes, b"answer");
-            // The slot is released.
-            while mailbox.state().out.contains_key(&to_honest.channel()) {
-                assert!(mailbox.poll().expect("no error").is_none());
-            }
+        }
+        while mailbox.state().out.contains_key(&to_honest.channel()) {
+            assert!(mailbox.poll().expect("no error").is_none());
         }
     }
 }
