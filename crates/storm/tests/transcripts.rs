@@ -345,7 +345,9 @@ fn a_path_that_got_longer_is_not_probed_for_ever() {
 /// The path is given up without a time-out, because every loss is detected before.
 #[test]
 fn a_path_that_swallows_the_end_is_given_up() {
-    let mut pair = Pair::new(&Settings { paths: 4, ..Settings::default() });
+    // The messages below are spread over the paths.
+    let profile = Profile::new().small_message_bytes(8 << 10);
+    let mut pair = Pair::new(&Settings { paths: 4, profile, ..Settings::default() });
     let remote = pair.remote(0, 0);
     pair.post(0, 0, Work::Write { remote }, 64 << 10);
     pair.complete(0, LONG, &mut fine);
