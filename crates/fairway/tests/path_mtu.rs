@@ -70,6 +70,11 @@ impl Network {
 
     /// Makes a connection between the two hosts, and returns it with the time that it took.
     fn connect(&self) -> (Pair, Duration) {
+        self.connect_after(|| ())
+    }
+
+    /// The same, where `prepare` runs on the client between the opening of its sockets and set-up.
+    fn connect_after(&self, prepare: impl FnOnce() + Send) -> (Pair, Duration) {
         let at = |host| {
             let builder = Context::builder().bind(IpAddr::V4(address(host))).port(PORT);
             builder.buffer_bytes(1 << 20).engines(engines())
@@ -78,6 +83,7 @@ impl Network {
         let to = server.local_addrs()[0];
         let (client, peer, took) = self.inside(CLIENT, || {
             let client = at(CLIENT).build().unwrap();
+            prepare();
             let begun = Instant::now();
             let peer = client.connect(to, TIMEOUT).unwrap();
             (client, peer, begun.elapsed())
@@ -236,6 +242,15 @@ fn forged(from: Ipv4Addr, to: Ipv4Addr, port: u16) -> Vec<u8> {
     message
 }
 
+/// Ends a flood when it is dropped, so that a test that fails ends, too.
+struct EndOfFlood<'a>(&'a AtomicBool);
+
+impl Drop for EndOfFlood<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Repeatedly reports to this thread's host that its packets to the server are too long.
 fn flood(stop: &AtomicBool) {
     // SAFETY: no memory is passed; a result that is not -1 is a descriptor that is ours.
@@ -279,12 +294,17 @@ fn forged_icmp_during_set_up_shortens_nothing() {
         }
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let end = EndOfFlood(&stop);
             scope.spawn(|| network.inside(CLIENT, || flood(&stop)));
-            std::thread::sleep(Duration::from_millis(50));
-            let (pair, _) = network.connect();
-            stop.store(true, Ordering::Relaxed);
-            let believed = network.inside(CLIENT, believed);
-            assert_eq!(believed, 576, "the kernel does not believe it: nothing is tested");
+            let (pair, _) = network.connect_after(|| {
+                let end = Instant::now() + TIMEOUT;
+                while believed() != 576 {
+                    let is_late = Instant::now() > end;
+                    assert!(!is_late, "the kernel does not believe it: nothing is tested");
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+            drop(end);
             assert_eq!((pair.client.peer.mtu(), pair.server.peer.mtu()), (expected, expected));
             demand_that_both_directions_carry_data(&network, &pair);
         });
