@@ -52,8 +52,8 @@ pub(crate) struct NetOptions {
     pub(crate) sockets: u32,
 
     /// Congestion control, path choice, loss detection and scheduler, as cc=swift,path=spray. The
-    /// built-in ones are cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure,
-    /// path=spray|p2c|plb|mp-rdma, loss=path-order|sack|receiver and
+    /// built-in ones are cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure|nscc,
+    /// path=spray|p2c|plb|mp-rdma|bitmap|reps, loss=path-order|sack|receiver|rack and
     /// sched=greedy|static|water-filling|drr. cc and path may also name a WebAssembly file:
     /// cc=./mine.wasm
     #[arg(long, value_name = "NAME", value_parser = policy)]

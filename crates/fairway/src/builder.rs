@@ -168,8 +168,8 @@ impl Builder {
     }
 
     /// Sets the same policies by name, such as `cc=swift,path=spray,loss=path-order,sched=drr`.
-    /// There are `cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure`,
-    /// `path=spray|p2c|plb|mp-rdma`, `loss=path-order|sack|receiver` and
+    /// There are `cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure|nscc`,
+    /// `path=spray|p2c|plb|mp-rdma|bitmap|reps`, `loss=path-order|sack|receiver|rack` and
     /// `sched=greedy|static|water-filling|drr`; `cc` and `path` may be WebAssembly files,
     /// `cc=./mine.wasm`.
     #[must_use]

@@ -21,6 +21,7 @@ extern crate std;
 
 mod backpressure;
 mod base_round_trip;
+mod bitmap;
 mod caqm;
 mod chunk;
 pub mod compact;
@@ -33,11 +34,14 @@ mod fixed_window;
 mod losses;
 mod multipath_window;
 mod names;
+mod nscc;
 mod path_order;
 mod plb;
 mod power_of_two;
 mod probe;
+mod rack;
 mod receiver_distance;
+mod reps;
 mod sack_threshold;
 mod scheduler;
 mod spray;
@@ -47,6 +51,7 @@ mod tolerance;
 mod traits;
 
 pub use backpressure::{Backpressure, BackpressureParameters};
+pub use bitmap::Bitmap;
 pub use caqm::{Caqm, CaqmParameters};
 pub use credit::{
     Credit, CreditPolicy, CreditRequest, CreditSender, CreditSenderParameters, Eqds,
@@ -61,11 +66,14 @@ pub use names::{
     CongestionSpec, LossSpec, PathSpec, PolicyError, PolicyKind, PolicySet, PolicySpec,
     SchedulerSpec,
 };
+pub use nscc::{Nscc, NsccParameters};
 pub use path_order::PathOrder;
 pub use plb::{Plb, PlbParameters};
 pub use power_of_two::PowerOfTwo;
 pub use probe::ProbeSpec;
+pub use rack::Rack;
 pub use receiver_distance::ReceiverDistance;
+pub use reps::{Explore, Reps, RepsParameters};
 pub use sack_threshold::SackThreshold;
 pub use scheduler::{
     FlowId, Greedy, HintedWeights, Hints, Join, Leave, RateRegisters, RoundRobin,
@@ -76,6 +84,6 @@ pub use spray::Spray;
 pub use swift::{Swift, SwiftParameters};
 pub use timely::{Timely, TimelyParameters};
 pub use traits::{
-    AckSample, ChunkRequest, CongestionControl, Evidence, LossDetector, LossSample, PathAck,
-    PathChoice, PathView,
+    AckSample, ChunkRequest, CongestionControl, Evidence, LateArrival, LossDetector, LossSample,
+    PathAck, PathChoice, PathView,
 };

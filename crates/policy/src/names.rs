@@ -19,16 +19,17 @@ use core::fmt;
 use core::str::FromStr;
 
 mod parameters;
+mod path_parameters;
 mod probe;
 
 use crate::{
-    Backpressure, BackpressureParameters, Caqm, CaqmParameters, CongestionControl, CreditPolicy,
-    CreditSender, Cubic, CubicParameters, Dcqcn, DcqcnParameters, Eqds, EqdsParameters,
-    FixedWindow, Greedy, HintedWeights, Hints, Homa, HomaParameters, LossDetector,
-    MultipathParameters, MultipathWindow, PathChoice, PathOrder, Plb, PlbParameters, PowerOfTwo,
-    ProbeSpec, ReceiverDistance, RoundRobin, RoundRobinParameters, SackThreshold, Scheduler, Spray,
-    StaticParameters, StaticShare, Swift, SwiftParameters, Timely, TimelyParameters, WaterFilling,
-    WaterFillingParameters,
+    Backpressure, BackpressureParameters, Bitmap, Caqm, CaqmParameters, CongestionControl,
+    CreditPolicy, CreditSender, Cubic, CubicParameters, Dcqcn, DcqcnParameters, Eqds,
+    EqdsParameters, FixedWindow, Greedy, HintedWeights, Hints, Homa, HomaParameters, LossDetector,
+    MultipathParameters, MultipathWindow, Nscc, NsccParameters, PathChoice, PathOrder, Plb,
+    PlbParameters, PowerOfTwo, ProbeSpec, Rack, ReceiverDistance, Reps, RepsParameters, RoundRobin,
+    RoundRobinParameters, SackThreshold, Scheduler, Spray, StaticParameters, StaticShare, Swift,
+    SwiftParameters, Timely, TimelyParameters, WaterFilling, WaterFillingParameters,
 };
 use parameters::{BYTE_UNITS, parse_bytes, read, write_quantity};
 
@@ -93,6 +94,8 @@ pub enum CongestionSpec {
     Homa(HomaParameters),
     /// [`Backpressure`].
     Backpressure(BackpressureParameters),
+    /// [`Nscc`].
+    Nscc(NsccParameters),
 }
 
 impl Default for CongestionSpec {
@@ -113,6 +116,10 @@ pub enum PathSpec {
     Plb(PlbParameters),
     /// [`MultipathWindow`].
     MultipathWindow(MultipathParameters),
+    /// [`Bitmap`].
+    Bitmap,
+    /// [`Reps`].
+    Reps(RepsParameters),
 }
 
 /// A loss detector by name.
@@ -125,6 +132,8 @@ pub enum LossSpec {
     SackThreshold,
     /// [`ReceiverDistance`].
     ReceiverDistance,
+    /// [`Rack`].
+    Rack,
 }
 
 /// A scheduler by name.
@@ -206,17 +215,21 @@ impl PolicySpec {
             CongestionSpec::Backpressure(parameters) => {
                 Box::new(Backpressure::new(parameters, mtu_bytes))
             }
+            CongestionSpec::Nscc(parameters) => Box::new(Nscc::new(parameters, mtu_bytes)),
         };
         let path: Box<dyn PathChoice> = match self.path {
             PathSpec::Spray => Box::new(Spray::new()),
             PathSpec::PowerOfTwo => Box::new(PowerOfTwo),
             PathSpec::Plb(parameters) => Box::new(Plb::new(parameters)),
             PathSpec::MultipathWindow(parameters) => Box::new(MultipathWindow::new(parameters)),
+            PathSpec::Bitmap => Box::new(Bitmap::new()),
+            PathSpec::Reps(parameters) => Box::new(Reps::new(parameters)),
         };
         let loss: Box<dyn LossDetector> = match self.loss {
             LossSpec::PathOrder => Box::new(PathOrder::new()),
             LossSpec::SackThreshold => Box::new(SackThreshold::new()),
             LossSpec::ReceiverDistance => Box::new(ReceiverDistance),
+            LossSpec::Rack => Box::new(Rack::new()),
         };
         PolicySet { congestion, path, loss, probe: self.probe }
     }
@@ -252,10 +265,26 @@ const LISTS: [(PolicyKind, &str, &[&str]); 5] = [
             Eqds::NAME,
             Homa::NAME,
             Backpressure::NAME,
+            Nscc::NAME,
         ],
     ),
-    (PolicyKind::Path, "path", &[Spray::NAME, PowerOfTwo::NAME, Plb::NAME, MultipathWindow::NAME]),
-    (PolicyKind::Loss, "loss", &[PathOrder::NAME, SackThreshold::NAME, ReceiverDistance::NAME]),
+    (
+        PolicyKind::Path,
+        "path",
+        &[
+            Spray::NAME,
+            PowerOfTwo::NAME,
+            Plb::NAME,
+            MultipathWindow::NAME,
+            Bitmap::NAME,
+            Reps::NAME,
+        ],
+    ),
+    (
+        PolicyKind::Loss,
+        "loss",
+        &[PathOrder::NAME, SackThreshold::NAME, ReceiverDistance::NAME, Rack::NAME],
+    ),
     (
         PolicyKind::Scheduler,
         "sched",
@@ -368,10 +397,13 @@ fn choose(spec: &mut PolicySpec, name: &str, parameters: &str) -> Result<(), Pol
         Eqds::NAME => spec.congestion = CongestionSpec::Eqds(read(parameters)?),
         Homa::NAME => spec.congestion = CongestionSpec::Homa(read(parameters)?),
         Backpressure::NAME => spec.congestion = CongestionSpec::Backpressure(read(parameters)?),
+        Nscc::NAME => spec.congestion = CongestionSpec::Nscc(read(parameters)?),
         Spray::NAME => spec.path = none(PathSpec::Spray, Spray::NAME, parameters)?,
         PowerOfTwo::NAME => spec.path = none(PathSpec::PowerOfTwo, PowerOfTwo::NAME, parameters)?,
         Plb::NAME => spec.path = PathSpec::Plb(read(parameters)?),
         MultipathWindow::NAME => spec.path = PathSpec::MultipathWindow(read(parameters)?),
+        Bitmap::NAME => spec.path = none(PathSpec::Bitmap, Bitmap::NAME, parameters)?,
+        Reps::NAME => spec.path = PathSpec::Reps(read(parameters)?),
         PathOrder::NAME => spec.loss = none(LossSpec::PathOrder, PathOrder::NAME, parameters)?,
         SackThreshold::NAME => {
             spec.loss = none(LossSpec::SackThreshold, SackThreshold::NAME, parameters)?;
@@ -379,6 +411,7 @@ fn choose(spec: &mut PolicySpec, name: &str, parameters: &str) -> Result<(), Pol
         ReceiverDistance::NAME => {
             spec.loss = none(LossSpec::ReceiverDistance, ReceiverDistance::NAME, parameters)?;
         }
+        Rack::NAME => spec.loss = none(LossSpec::Rack, Rack::NAME, parameters)?,
         Greedy::NAME => {
             spec.scheduler = none(SchedulerSpec::Greedy, Greedy::NAME, parameters)?;
         }
@@ -444,6 +477,7 @@ impl fmt::Display for CongestionSpec {
             CongestionSpec::Eqds(eqds) => parameters::write(f, eqds),
             CongestionSpec::Homa(homa) => parameters::write(f, homa),
             CongestionSpec::Backpressure(pressure) => parameters::write(f, pressure),
+            CongestionSpec::Nscc(nscc) => parameters::write(f, nscc),
         }
     }
 }
@@ -455,6 +489,8 @@ impl fmt::Display for PathSpec {
             PathSpec::PowerOfTwo => f.write_str(PowerOfTwo::NAME),
             PathSpec::Plb(plb) => parameters::write(f, plb),
             PathSpec::MultipathWindow(windows) => parameters::write(f, windows),
+            PathSpec::Bitmap => f.write_str(Bitmap::NAME),
+            PathSpec::Reps(reps) => parameters::write(f, reps),
         }
     }
 }
@@ -465,6 +501,7 @@ impl fmt::Display for LossSpec {
             LossSpec::PathOrder => PathOrder::NAME,
             LossSpec::SackThreshold => SackThreshold::NAME,
             LossSpec::ReceiverDistance => ReceiverDistance::NAME,
+            LossSpec::Rack => Rack::NAME,
         })
     }
 }

@@ -8,7 +8,7 @@
 //! **Source:** per-path sequence order as in MP-RDMA (NSDI 2018) and UCCL §4.1.
 
 use crate::tolerance::Tolerance;
-use crate::{Evidence, LossDetector};
+use crate::{Evidence, LateArrival, LossDetector};
 
 /// A loss detector that declares a packet lost if later packets of its own path passed it.
 #[derive(Clone, Debug)]
@@ -46,9 +46,9 @@ impl LossDetector for PathOrder {
         self.tolerance.is_exceeded(evidence.path_distance, evidence)
     }
 
-    fn on_reordering(&mut self, path_distance: u32, _psn_distance: u32, was_declared_lost: bool) {
-        if path_distance > 0 || was_declared_lost {
-            self.tolerance.learn(path_distance, was_declared_lost);
+    fn on_reordering(&mut self, late: &LateArrival) {
+        if late.path_distance > 0 || late.was_declared_lost {
+            self.tolerance.learn(late.path_distance, late.was_declared_lost);
         }
     }
 }

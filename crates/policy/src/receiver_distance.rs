@@ -6,7 +6,7 @@
 //!
 //! **Source:** ORNIC §3.3 (OTD).
 
-use crate::{Evidence, LossDetector};
+use crate::{Evidence, LateArrival, LossDetector};
 
 /// A loss detector that follows the receiver's reports.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,8 +30,7 @@ impl LossDetector for ReceiverDistance {
         evidence.beyond_tolerance
     }
 
-    fn on_reordering(&mut self, _path_distance: u32, _psn_distance: u32, _was_declared_lost: bool) {
-    }
+    fn on_reordering(&mut self, _late: &LateArrival) {}
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //! fixed threshold.
 
 use crate::tolerance::Tolerance;
-use crate::{Evidence, LossDetector};
+use crate::{Evidence, LateArrival, LossDetector};
 
 /// A loss detector that declares a packet lost if the channel is far ahead of it.
 #[derive(Clone, Debug)]
@@ -45,8 +45,8 @@ impl LossDetector for SackThreshold {
         self.tolerance.is_exceeded(evidence.psn_distance, evidence)
     }
 
-    fn on_reordering(&mut self, _path_distance: u32, psn_distance: u32, was_declared_lost: bool) {
-        self.tolerance.learn(psn_distance, was_declared_lost);
+    fn on_reordering(&mut self, late: &LateArrival) {
+        self.tolerance.learn(late.psn_distance, late.was_declared_lost);
     }
 }
 

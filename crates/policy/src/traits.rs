@@ -212,6 +212,22 @@ pub struct Evidence {
     pub smoothed_rtt: Duration,
 }
 
+/// A packet that arrived although others had passed it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LateArrival {
+    /// By how many packets of its path it was late; zero if none of them had passed it.
+    pub path_distance: u32,
+    /// By how many packets of the channel it was late.
+    pub psn_distance: u32,
+    /// True if it had been declared lost and was retransmitted unnecessarily.
+    pub was_declared_lost: bool,
+    /// How much later the newest packet that was acknowledged before, on any path, was sent; zero
+    /// if that is not known, because the packet was retransmitted.
+    pub overtaken_by: Duration,
+    /// Smoothed round trip of the packet's path, or of the channel if that has none.
+    pub smoothed_rtt: Duration,
+}
+
 /// Decides when a packet that is missing is lost and not merely late. One object per TP channel.
 pub trait LossDetector: Send {
     /// Name of the policy in a specification.
@@ -223,8 +239,14 @@ pub trait LossDetector: Send {
     }
     /// True if the packet is lost. A detector may count each `true` as one loss that it has found.
     fn is_lost(&mut self, evidence: &Evidence) -> bool;
-    /// A packet arrived although others had passed it: it was late by `path_distance` packets of
-    /// its path (zero if none of them had passed it) and `psn_distance` packets of the channel. If
-    /// `was_declared_lost`, it was retransmitted unnecessarily.
-    fn on_reordering(&mut self, path_distance: u32, psn_distance: u32, was_declared_lost: bool);
+    /// The time after which a packet is lost if one that was sent later has been acknowledged, on
+    /// whatever path, although no more acknowledgements arrive. `None` for a detector that judges
+    /// only when one arrives; the protocol then waits for a round trip of silence first.
+    fn overdue_after(&self, _smoothed_rtt: Duration) -> Option<Duration> {
+        None
+    }
+    /// Packets were acknowledged.
+    fn on_ack(&mut self, _now: Instant, _smoothed_rtt: Duration) {}
+    /// A packet arrived although others had passed it.
+    fn on_reordering(&mut self, late: &LateArrival);
 }

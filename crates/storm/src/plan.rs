@@ -190,6 +190,7 @@ impl Plan {
         policies::override_some(&mut Random::fork(seed, 8), &mut links);
         policies::probe_some(&mut Random::fork(seed, 12), &mut links);
         policies::give_credit(&mut Random::fork(seed, 10), &mut links, &mut schedulers);
+        policies::use_signals(&mut Random::fork(seed, 16), &mut links);
         let mut random = Random::fork(seed, 3);
         let random = &mut random;
         let operations = random.magnitude(300);

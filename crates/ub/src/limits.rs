@@ -221,6 +221,9 @@ pub struct Profile {
     pub group_slack: u32,
     /// Messages up to this many bytes stay on one path (UCCL §3.3).
     pub small_message_bytes: u32,
+    /// Bytes, headers included, that a channel may send before another one's turn: a few system
+    /// calls' worth for a process, one packet for a NIC in hardware. Chunks are not split.
+    pub turn_bytes: u32,
     /// Consecutive time-outs, while other paths deliver, after which a path is taken out of use.
     pub path_timeouts: u32,
     /// Interval at which a path that was taken out of use is probed.
@@ -253,6 +256,7 @@ impl Profile {
             peer_dead: Duration::from_secs(3),
             group_slack: 64 * 1024,
             small_message_bytes: 16 * 1024,
+            turn_bytes: 64 * 1024,
             path_timeouts: 3,
             path_probe: Duration::from_ms(50),
             flow_idle: Duration::from_ms(10),
@@ -284,6 +288,7 @@ setters!(Profile {
     peer_dead: Duration,
     group_slack: u32,
     small_message_bytes: u32,
+    turn_bytes: u32,
     path_timeouts: u32,
     path_probe: Duration,
     flow_idle: Duration,

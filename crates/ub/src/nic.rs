@@ -70,9 +70,6 @@ struct Turn {
     left: u32,
 }
 
-/// Bytes that a channel may send before another one's turn.
-const CHANNEL_TURN_BYTES: u32 = 64 * 1024;
-
 impl UbDevice {
     /// Creates a NIC with address `cna` and without channels, Jetties or segments. All pools are
     /// allocated here.
@@ -318,7 +315,8 @@ impl UbDevice {
                     let index = self.shared.schedule.pop_ready(engine)?;
                     // Where flows take turns, a channel's turn ends when those of its flows have.
                     let whole = self.shared.flows.takes_turns;
-                    let left = if whole { u32::MAX } else { CHANNEL_TURN_BYTES };
+                    let turn = self.shared.config.profile().turn_bytes;
+                    let left = if whole { u32::MAX } else { turn };
                     self.turns[engine] = Turn { channel: Some(index), left };
                     index
                 }

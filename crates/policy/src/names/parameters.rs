@@ -1,4 +1,5 @@
-//! The parameters of each algorithm: their names, units and ranges.
+//! The parameters of each algorithm: their names, units and ranges. Those of path choices are in
+//! `path_parameters.rs`.
 
 use alloc::borrow::ToOwned;
 use core::fmt;
@@ -8,10 +9,9 @@ use fairway_wire::Duration;
 use super::PolicyError;
 use crate::{
     Backpressure, BackpressureParameters, Caqm, CaqmParameters, Cubic, CubicParameters, Dcqcn,
-    DcqcnParameters, Eqds, EqdsParameters, Hints, Homa, HomaParameters, Join, Leave,
-    MultipathParameters, MultipathWindow, Pick, Plb, PlbParameters, RoundRobin,
-    RoundRobinParameters, Start, StaticParameters, StaticShare, Swift, SwiftParameters, Timely,
-    TimelyParameters, WaterFilling, WaterFillingParameters,
+    DcqcnParameters, Eqds, EqdsParameters, Hints, Homa, HomaParameters, Join, Leave, Nscc,
+    NsccParameters, RoundRobin, RoundRobinParameters, Start, StaticParameters, StaticShare, Swift,
+    SwiftParameters, Timely, TimelyParameters, WaterFilling, WaterFillingParameters,
 };
 
 /// A parameter that can be parsed and printed.
@@ -374,44 +374,26 @@ impl Parameters for BackpressureParameters {
     }
 }
 
-impl Parameters for MultipathParameters {
-    const NAME: &'static str = MultipathWindow::NAME;
-    const FIELDS: &'static [&'static str] = &["initial", "max", "pick"];
-    const KNOWN: &'static str =
-        "it takes initial=, max= (packets; initial at most max, max at most 16384), pick=turns|p2c";
+impl Parameters for NsccParameters {
+    const NAME: &'static str = Nscc::NAME;
+    const FIELDS: &'static [&'static str] = &["base", "target", "min", "max", "initial", "loss"];
+    const KNOWN: &'static str = "it takes base=, target= (times), min=, max=, initial= (bytes; min \
+                                 at most max) and loss= (thousandths)";
 
     fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
         Some(match name {
-            "initial" => Slot::Count(&mut self.initial_packets),
-            "max" => Slot::Count(&mut self.max_packets),
-            "pick" => Slot::Word(&mut self.pick),
+            "base" => Slot::Time(&mut self.base),
+            "target" => Slot::Time(&mut self.target),
+            "min" => Slot::Bytes(&mut self.min_bytes),
+            "max" => Slot::Bytes(&mut self.max_bytes),
+            "initial" => Slot::Bytes(&mut self.initial_bytes),
+            "loss" => Slot::Share(&mut self.tolerated_loss_permille),
             _ => return None,
         })
     }
 
     fn is_sound(&self) -> bool {
-        let largest = MultipathParameters::LARGEST_PACKETS;
-        self.initial_packets <= self.max_packets && self.max_packets <= largest
-    }
-}
-
-impl Parameters for PlbParameters {
-    const NAME: &'static str = Plb::NAME;
-    const FIELDS: &'static [&'static str] = &["threshold", "idle", "rounds"];
-    const KNOWN: &'static str =
-        "it takes threshold= (thousandths), idle= and rounds= (not zero; idle at most rounds)";
-
-    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
-        Some(match name {
-            "threshold" => Slot::Share(&mut self.threshold_permille),
-            "idle" => Slot::Count(&mut self.idle_rounds),
-            "rounds" => Slot::Count(&mut self.rounds),
-            _ => return None,
-        })
-    }
-
-    fn is_sound(&self) -> bool {
-        self.idle_rounds <= self.rounds
+        self.min_bytes <= self.max_bytes
     }
 }
 
@@ -493,20 +475,6 @@ impl Word for Join {
 
     fn choose(&mut self, index: usize) {
         *self = [Join::Scale, Join::Halve, Join::Reset][index];
-    }
-}
-
-impl Word for Pick {
-    fn words(&self) -> &'static [&'static str] {
-        &["turns", "p2c"]
-    }
-
-    fn index(&self) -> usize {
-        *self as usize
-    }
-
-    fn choose(&mut self, index: usize) {
-        *self = [Pick::Turns, Pick::PowerOfTwo][index];
     }
 }
 

@@ -115,10 +115,25 @@ fn schedulers_have_rates_and_words() {
 }
 
 #[test]
+fn signals_of_paths_have_names() {
+    let text = "cc=nscc:target=9us:max=938952,path=reps:explore=random,loss=rack,sched=greedy";
+    let given = spec(text);
+    assert_eq!(given.to_string(), text);
+    let set = given.build(4096);
+    let names = (set.congestion.name(), set.path.name(), set.loss.name());
+    assert_eq!(names, ("nscc", "reps", "rack"));
+    assert_eq!(spec("bitmap").path, PathSpec::Bitmap);
+    assert_eq!(spec("bitmap").build(4096).path.name(), "bitmap");
+    for text in ["nscc:min=2M:max=1M", "nscc:hop=1us", "reps:explore=all", "bitmap:4", "rack:2"] {
+        assert!(matches!(error(text), PolicyError::BadParameter { .. }), "{text}");
+    }
+}
+
+#[test]
 fn errors_list_the_known_names() {
-    let known = "known are cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure; \
-                  path=spray|p2c|plb|mp-rdma; \
-                  loss=path-order|sack|receiver; sched=greedy|static|water-filling|drr; \
+    let known = "known are cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure|nscc; \
+                  path=spray|p2c|plb|mp-rdma|bitmap|reps; loss=path-order|sack|receiver|rack; \
+                  sched=greedy|static|water-filling|drr; \
                   probe=off|periodic|sampled|anomaly";
     let unknown = error("reno");
     assert_eq!(unknown, PolicyError::UnknownName("reno".to_owned()));

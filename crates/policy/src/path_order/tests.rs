@@ -1,5 +1,5 @@
 use super::PathOrder;
-use crate::{Evidence, LossDetector};
+use crate::{Evidence, LateArrival, LossDetector};
 
 fn passed_by(path_distance: u32, psn_distance: u32) -> Evidence {
     Evidence { path_distance, psn_distance, ..Evidence::default() }
@@ -16,7 +16,12 @@ fn only_its_own_path_counts() {
 #[test]
 fn threshold_learns_from_its_own_path() {
     let mut detector = PathOrder::new();
-    detector.on_reordering(20, 9_000, true);
+    detector.on_reordering(&LateArrival {
+        path_distance: 20,
+        psn_distance: 9_000,
+        was_declared_lost: true,
+        ..LateArrival::default()
+    });
     assert!(!detector.is_lost(&passed_by(20, 20)));
     assert!(detector.is_lost(&passed_by(21, 21)));
 }

@@ -1,5 +1,5 @@
 use super::SackThreshold;
-use crate::{Evidence, LossDetector};
+use crate::{Evidence, LateArrival, LossDetector};
 
 fn passed_by(psn_distance: u32) -> Evidence {
     Evidence { psn_distance, ..Evidence::default() }
@@ -15,7 +15,12 @@ fn three_ahead_is_lost() {
 #[test]
 fn threshold_learns_from_the_channel() {
     let mut detector = SackThreshold::new();
-    detector.on_reordering(1, 40, false);
+    detector.on_reordering(&LateArrival {
+        path_distance: 1,
+        psn_distance: 40,
+        was_declared_lost: false,
+        ..LateArrival::default()
+    });
     assert!(!detector.is_lost(&passed_by(40)));
     assert!(detector.is_lost(&passed_by(41)));
 }

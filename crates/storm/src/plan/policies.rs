@@ -4,8 +4,9 @@
 use super::Link;
 use fairway_device::random::Random;
 use fairway_ub::policy::{
-    CaqmParameters, CongestionSpec, CubicParameters, DcqcnParameters, PathSpec, PlbParameters,
-    PolicySpec, ProbeSpec, TimelyParameters,
+    CaqmParameters, CongestionSpec, CubicParameters, DcqcnParameters, Explore, LossSpec,
+    NsccParameters, PathSpec, PlbParameters, PolicySpec, ProbeSpec, RepsParameters,
+    TimelyParameters,
 };
 use fairway_ub::wire::Duration;
 
@@ -63,6 +64,42 @@ pub(super) fn probe_some(random: &mut Random, links: &mut [Link]) {
             _ => ProbeSpec::Anomaly { times: random.range(1, 4) as u32 },
         };
     }
+}
+
+/// In one world of four, gives some ends of links NSCC, paths that are used again as they deliver,
+/// or loss detection by time.
+pub(super) fn use_signals(random: &mut Random, links: &mut [Link]) {
+    if !random.chance(250) {
+        return;
+    }
+    for policies in links.iter_mut().flat_map(|link| &mut link.policies) {
+        if random.chance(600) {
+            policies.loss = LossSpec::Rack;
+        }
+        if random.chance(400) {
+            policies.congestion = CongestionSpec::Nscc(draw_nscc(random));
+        }
+        if random.chance(500) {
+            let explore = random.pick(&[Explore::Bitmap, Explore::Random]);
+            policies.path = match random.chance(400) {
+                true => PathSpec::Bitmap,
+                false => PathSpec::Reps(RepsParameters { explore }),
+            };
+        }
+    }
+}
+
+fn draw_nscc(random: &mut Random) -> NsccParameters {
+    let mut nscc = NsccParameters::default();
+    if random.chance(500) {
+        nscc.base = Duration::from_us(random.below(200));
+        nscc.target = Duration::from_us(random.below(500));
+        nscc.min_bytes = random.magnitude(100_000);
+        nscc.max_bytes = nscc.min_bytes + random.magnitude(1_000_000);
+        nscc.initial_bytes = random.magnitude(nscc.max_bytes);
+        nscc.tolerated_loss_permille = random.below(100);
+    }
+    nscc
 }
 
 /// Draws a congestion controller, half of the time with defaults and half with random limits.

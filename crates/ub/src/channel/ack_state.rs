@@ -32,6 +32,10 @@ pub(super) struct AckState {
     echo_retry: bool,
     echo_at: Instant,
     marks: u8,
+    /// Set if the last acknowledgement reported that packets were missing.
+    has_reported_gap: bool,
+    /// Set if a packet with a congestion mark has arrived that is not acknowledged.
+    is_marked: bool,
     duplicates: u8,
     /// The newest message whose first packet has arrived.
     start_known: Option<Msn>,
@@ -62,6 +66,8 @@ impl AckState {
             echo_retry: false,
             echo_at: Instant::ZERO,
             marks: 0,
+            has_reported_gap: false,
+            is_marked: false,
             duplicates: 0,
             start_known: None,
             map_turn: 0,
@@ -94,6 +100,14 @@ impl AckState {
     #[inline]
     pub(super) fn count_mark(&mut self) {
         self.marks = self.marks.wrapping_add(1);
+        self.is_marked = true;
+    }
+
+    /// True if a packet with a congestion mark has arrived since the last call. It is acknowledged
+    /// at once: the echo of that acknowledgement names the packet, and so the path of the mark.
+    #[inline]
+    pub(super) fn take_mark(&mut self) -> bool {
+        core::mem::take(&mut self.is_marked)
     }
 
     /// Counts a packet that had arrived before.
@@ -129,6 +143,17 @@ impl AckState {
         self.echo_at = now;
         self.unacknowledged += 1;
         self.unacknowledged
+    }
+
+    /// Makes the next acknowledgement echo no packet.
+    pub(super) fn forget_echo(&mut self) {
+        self.echo = false;
+    }
+
+    /// True if the peer was told that packets are missing.
+    #[inline]
+    pub(super) fn has_reported_gap(&self) -> bool {
+        self.has_reported_gap
     }
 
     /// True if data has arrived that is not acknowledged.
@@ -199,7 +224,8 @@ impl AckState {
         if self.start_known.is_some() {
             ack.flags = ack.flags.with(AckFlags::START_KNOWN);
         }
-        if tp.receive().end().distance_from(cumulative) > 1 {
+        self.has_reported_gap = tp.receive().end().distance_from(cumulative) > 1;
+        if self.has_reported_gap {
             self.add_map(&shared.config, &shared.bitmap_blocks, tp, &mut ack);
             shared.counters.selective_acks_sent += 1;
         }

@@ -21,6 +21,10 @@ struct Gain {
     paths: PathSet,
     /// Packets that were declared lost and had not been sent again when they were acknowledged.
     revoked: u32,
+    /// The packet that arrived with a congestion mark, and made the peer acknowledge at once.
+    marked: Option<Psn>,
+    /// Marks that were attributed to the path of their packet.
+    attributed: u32,
 }
 
 impl Channel {
@@ -40,7 +44,15 @@ impl Channel {
         // A peer keeps its answers until they are acknowledged, and has room for twice as many as
         // this side may have requests.
         let every = shared.config.profile().acknowledge_every.min(self.slots.reads());
+        // A peer that was told of a gap would resend what was only late.
+        let closes_gap = gap == 0 && self.acks.has_reported_gap();
+        if closes_gap && psn.next() != self.tp.receive().end() {
+            // The round trips of packets that were late are not those of the path.
+            self.acks.forget_echo();
+        }
         if ack_requested
+            || closes_gap
+            || self.acks.take_mark()
             || unacknowledged >= every
             || gap > shared.config.profile().reorder_tolerance as i32
         {
@@ -95,15 +107,19 @@ impl Channel {
         self.tp.widen(ack.cumulative.plus(1 + u32::from(ack.window)));
         self.note_start_known(shared, ack);
         let round_trip = self.round_trip_of(shared, now, ack);
-        let mut gain = Gain { now, ..Gain::default() };
+        let (marked_packets, duplicates) = self.recovery.count_reports(ack);
+        let is_marked = marked_packets > 0 && ack.flags.contains(AckFlags::ECHO);
+        let mut gain = Gain { now, marked: is_marked.then_some(ack.echo), ..Gain::default() };
         self.advance_oldest(shared, ack.cumulative.next(), &mut gain);
         if selective {
             self.process_bitmap(shared, &ack.sack, &mut gain);
         }
         if gain.packets > 0 {
+            self.recovery.note_progress(now);
             self.progressed(&shared.config, &mut shared.schedule, now);
         }
-        self.report_to_policy(shared, now, ack, path, round_trip, &gain);
+        self.note_duplicates(shared, now, duplicates);
+        self.report_to_policy(shared, now, ack, (path, marked_packets), round_trip, &gain);
         // An acknowledgement that was overtaken reports what was missing then, not now.
         if selective && ack.cumulative.next() == self.tp.oldest() {
             self.detect_losses(shared, now, ack, gain.paths);
@@ -217,7 +233,13 @@ impl Channel {
         }
         let is_trusting = shared.is_injected(InjectedBug::TrustNewPath);
         self.recovery.measure_round_trips(&mut self.paths, gain.now, psn, &sent, is_trusting);
-        let ready = PathAck { now: gain.now, acked_packets: 1, ..PathAck::default() };
+        let marked_packets = u32::from(gain.marked == Some(psn));
+        let ready = PathAck { now: gain.now, acked_packets: 1, marked_packets, rtt: None };
+        if marked_packets > 0 {
+            gain.marked = None;
+            gain.attributed = 1;
+            self.paths.note_marked(sent.path, 1);
+        }
         self.paths.report_ack(sent.path, &ready);
         gain.bytes += u32::from(sent.bytes);
         gain.packets += 1;
@@ -246,22 +268,25 @@ impl Channel {
         }
     }
 
-    fn report_to_policy(
-        &mut self,
-        shared: &mut Shared,
-        now: Instant,
-        ack: &Ack,
-        path: u8,
-        rtt: Option<Duration>,
-        gain: &Gain,
-    ) {
-        let (marked_packets, duplicates) = self.recovery.count_reports(ack);
+    /// Handles packets that had arrived before, of which the peer reports the number.
+    fn note_duplicates(&mut self, shared: &mut Shared, now: Instant, duplicates: u32) {
         if duplicates > 0 {
             shared.counters.spurious += u64::from(duplicates);
             self.recovery.note_spurious();
             self.congestion.controller_mut().on_spurious(now, duplicates);
             self.trace(&mut shared.flows, now, || TraceEntry::Spurious { packets: duplicates });
         }
+    }
+
+    fn report_to_policy(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        ack: &Ack,
+        (path, marked_packets): (u8, u32),
+        rtt: Option<Duration>,
+        gain: &Gain,
+    ) {
         if gain.revoked > 0 {
             // Packets declared lost arrived before they were sent again: undo the reaction (RFC
             // 4015).
@@ -270,9 +295,11 @@ impl Channel {
         if gain.packets == 0 && rtt.is_none() && marked_packets == 0 {
             return;
         }
-        self.paths.note_marked(path, marked_packets);
-        if marked_packets > 0 || rtt.is_some() {
-            let ready = PathAck { now, acked_packets: 0, marked_packets, rtt };
+        // Marks of other packets than the echoed one count for the path of the newest.
+        let others = marked_packets - gain.attributed;
+        self.paths.note_marked(path, others);
+        if others > 0 || rtt.is_some() {
+            let ready = PathAck { now, acked_packets: 0, marked_packets: others, rtt };
             self.paths.report_ack(path, &ready);
         }
         let reports_pressure = ack.flags.contains(AckFlags::PRESSURE);

@@ -6,7 +6,7 @@ use crate::flow::Flows;
 use crate::send_window::{ACKNOWLEDGED, LOST, SendBlocks, Sent};
 use crate::shared::{Schedule, Shared};
 use fairway_policy::{Evidence, LossSample};
-use fairway_wire::{Ack, AckFlags, Instant, Psn, SACK_BITS, Sack};
+use fairway_wire::{Ack, AckFlags, Duration, Instant, Psn, SACK_BITS, Sack};
 
 /// Most paths that a channel can have.
 const PATHS_MAX: usize = 256;
@@ -26,12 +26,26 @@ impl Channel {
         let mut lost = [0; PATHS_MAX];
         let across = self.recovery.compares_across_paths();
         let candidates = if across { self.paths.busy() } else { touched };
+        let overdue = self.recovery.overdue_after().zip(self.recovery.newest_acknowledged());
+        let mut earliest: Option<Instant> = None;
         for path in candidates {
             if self.paths.oldest(path).is_none() {
                 self.paths.note_idle(path);
-            } else {
-                lost[usize::from(path)] += self.detect_on_path(shared, now, ack, path);
+                continue;
             }
+            lost[usize::from(path)] += self.detect_on_path(shared, now, ack, path);
+            if let Some((overdue, newest)) = overdue
+                && let Some(oldest) = self.paths.oldest(path)
+            {
+                let sent_at = self.send.record(oldest, &mut shared.send_blocks).sent_at;
+                if sent_at.is_before(newest) {
+                    let due = sent_at + overdue;
+                    earliest = Some(earliest.map_or(due, |at| at.min(due)));
+                }
+            }
+        }
+        if let Some(due) = earliest {
+            self.check_overtaken_at(&mut shared.schedule, due);
         }
         self.detect_in_map(shared, now, ack, &mut lost);
         // One call reports all losses of a path, however they were found.
@@ -116,13 +130,22 @@ impl Channel {
                 && psn_distance > shared.config.profile().reorder_tolerance,
             age,
             overtaken_by: self.recovery.overtaken_by(&sent),
-            smoothed_rtt: self.paths.round_trip(sent.path),
+            smoothed_rtt: self.round_trip_of_path(sent.path),
         };
         if !self.recovery.is_lost(&evidence) {
             return 0;
         }
         self.declare_lost(shared, psn, &sent);
         u32::from(sent.bytes)
+    }
+
+    /// Smoothed round trip of a path. One that has not been measured is assumed to be as long as
+    /// the others.
+    fn round_trip_of_path(&self, path: u8) -> Duration {
+        match self.paths.round_trip(path) {
+            Duration::ZERO => self.recovery.smoothed(),
+            measured => measured,
+        }
     }
 
     /// Handles a path that has lost packets. If nothing on it was acknowledged for a round trip,

@@ -12,7 +12,7 @@ use crate::limits::Profile;
 use crate::send_window::{LOST, RESENT, Sent, UNCOUNTED};
 use crate::shared::Config;
 use alloc::boxed::Box;
-use fairway_policy::{Evidence, LossDetector};
+use fairway_policy::{Evidence, LateArrival, LossDetector};
 use fairway_wire::{Ack, Duration, Instant, Msn, Psn};
 
 /// The measurements by which the sender declares packets lost, and the policy that decides.
@@ -84,8 +84,11 @@ impl Recovery {
             // A queue may double the round trip within one. Losses that later packets prove are
             // found within three; the shortest time-out leaves room for that on short paths, on
             // long ones this factor does (RFC 6298 waits for a second).
-            let long = smoothed.times(2) > profile.timeout_min;
-            let silence = smoothed.times(if long { 4 } else { 2 });
+            let is_long = smoothed.times(2) > profile.timeout_min;
+            let silence = match self.overdue_after() {
+                Some(overdue) => overdue,
+                None => smoothed.times(if is_long { 4 } else { 2 }),
+            };
             silence.saturating_add(self.round_trip.deviation().times(4))
         };
         let base = base.max(profile.timeout_min);
@@ -172,8 +175,13 @@ impl Recovery {
         if sent.is(RESENT) && !sent.is(LOST) && too_soon {
             // The first copy arrived: it was late, and the resend was unnecessary. The second copy
             // is still under way and proves nothing of its path.
-            let distance = paths.sent_since(sent.path);
-            self.detector.on_reordering(distance, psn_late, true);
+            self.detector.on_reordering(&LateArrival {
+                path_distance: paths.sent_since(sent.path),
+                psn_distance: psn_late,
+                was_declared_lost: true,
+                overtaken_by: Duration::ZERO,
+                smoothed_rtt: round_trip,
+            });
             return;
         }
         let ahead = paths.note_acknowledged(sent.path, sent.path_sequence);
@@ -181,10 +189,26 @@ impl Recovery {
         let across = psn_late > 0 && !sent.is(RESENT) && self.detector.compares_across_paths();
         let was_lost = sent.is(LOST) && !sent.is(UNCOUNTED);
         if path_late > 0 || across || was_lost {
-            self.detector.on_reordering(path_late, psn_late, was_lost);
+            let overtaken_by = match sent.is(RESENT) {
+                false => self.overtaken_by(sent),
+                true => Duration::ZERO,
+            };
+            self.detector.on_reordering(&LateArrival {
+                path_distance: path_late,
+                psn_distance: psn_late,
+                was_declared_lost: was_lost,
+                overtaken_by,
+                smoothed_rtt: round_trip,
+            });
         }
         let newest = self.newest_acknowledged.unwrap_or(sent.sent_at);
         self.newest_acknowledged = Some(newest.max(sent.sent_at));
+    }
+
+    /// Tells the detector that packets were acknowledged.
+    #[inline]
+    pub(super) fn note_progress(&mut self, now: Instant) {
+        self.detector.on_ack(now, self.smoothed());
     }
 
     /// True if the detector examines packets of other paths than those on which packets were
@@ -192,6 +216,14 @@ impl Recovery {
     #[inline]
     pub(super) fn compares_across_paths(&self) -> bool {
         self.detector.compares_across_paths()
+    }
+
+    /// How long after it was sent a packet is lost that a newer one has overtaken; `None` if the
+    /// detector does not judge by time alone.
+    #[inline]
+    pub(super) fn overdue_after(&self) -> Option<Duration> {
+        let overdue = self.detector.overdue_after(self.smoothed())?;
+        Some(overdue.max(self.round_trip.usual_most()))
     }
 
     /// True if a packet in flight was passed by others, on its path or, if the detector looks

@@ -21,6 +21,7 @@ mod missing;
 mod pacing;
 mod probing;
 mod set_up;
+mod signals;
 mod tracing;
 mod transactions;
 

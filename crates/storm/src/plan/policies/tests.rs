@@ -30,3 +30,24 @@ fn most_worlds_keep_what_they_had_and_the_others_get_everything() {
         assert!(names.contains(name), "{name} is missing in {names:?}");
     }
 }
+
+#[test]
+fn a_quarter_of_the_worlds_have_signals_of_paths() {
+    let mut kept = 0;
+    let mut names = std::collections::BTreeSet::new();
+    for seed in 0..1000 {
+        let mut links = draw_links(&mut Random::fork(seed, 1), 3);
+        let before = policies(&links);
+        use_signals(&mut Random::fork(seed, 16), &mut links);
+        let after = policies(&links);
+        kept += u32::from(before == after);
+        names.extend(after.iter().flat_map(|spec| {
+            let text = spec.to_string();
+            text.split([',', ':']).map(str::to_owned).collect::<Vec<_>>()
+        }));
+    }
+    assert!((700..800).contains(&kept), "{kept}");
+    for name in ["cc=nscc", "path=bitmap", "path=reps", "explore=random", "loss=rack"] {
+        assert!(names.contains(name), "{name} is missing in {names:?}");
+    }
+}

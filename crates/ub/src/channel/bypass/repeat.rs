@@ -20,7 +20,7 @@ use crate::list::List;
 use crate::message::{Body, Message, MessagePlace, access};
 use crate::pool::Index;
 use crate::shared::{Config, Shared};
-use fairway_policy::{Evidence, LossDetector, PathOrder};
+use fairway_policy::{Evidence, LateArrival, LossDetector, PathOrder};
 use fairway_wire::{Bypass, BypassOperation, Duration, Instant, Packet};
 
 /// Most repeats of one load or store that do not wait for the retransmission time-out.
@@ -146,7 +146,15 @@ impl Repeats {
         let sample = now.elapsed_since(record.first_at);
         self.round_trip.note(sample);
         if spurious || passed_by > 0 {
-            self.loss.on_reordering(passed_by, 0, spurious);
+            let overtaken_by =
+                if spurious { Duration::ZERO } else { self.newest_at.since(record.first_at) };
+            self.loss.on_reordering(&LateArrival {
+                path_distance: passed_by,
+                psn_distance: 0,
+                was_declared_lost: spurious,
+                overtaken_by,
+                smoothed_rtt: self.round_trip.smoothed(),
+            });
         } else {
             (self.newest, self.newest_at) = (record.last, record.at);
         }

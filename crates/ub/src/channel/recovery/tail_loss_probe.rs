@@ -8,6 +8,10 @@
 //! Second, after two round trips, if there is no such packet: the newest packet is resent as a
 //! probe (RFC 8985 §7.3). Its acknowledgement reports what is missing, and all other packets were
 //! sent before it. Neither check is a time-out, and neither doubles one.
+//!
+//! A detector that judges by time (`rack`) knows by how much packets may be late. With such a one,
+//! the first check does not wait for silence but for the time at which the oldest overtaken packet
+//! is overdue, and the second for that at which the acknowledgement of the last packet is.
 
 use super::Recovery;
 use crate::channel::{Channel, Timer};
@@ -64,14 +68,27 @@ impl Recovery {
 
     /// A round trip, or the minimum assumed for a peer that is a process.
     fn tail_round(&self, profile: &Profile) -> Duration {
-        let floor = profile.timeout_min.divided_by(8).max(profile.acknowledge_delay);
-        self.smoothed().max(floor).times(1 << self.tail.backoff)
+        self.smoothed().max(self.tail_floor(profile)).times(1 << self.tail.backoff)
+    }
+
+    /// The least time in which a peer that is a process answers.
+    fn tail_floor(&self, profile: &Profile) -> Duration {
+        profile.timeout_min.divided_by(8).max(profile.acknowledge_delay)
     }
 
     /// The quiet period after which a probe is sent; `None` before the first round trip, or if the
     /// time-out is no longer than that.
     fn tail_delay(&self, profile: &Profile) -> Option<Duration> {
-        let delay = self.tail_round(profile).times(2);
+        let delay = match self.overdue_after() {
+            // The last packet requested an acknowledgement. Such a detector learns by itself from
+            // packets that were resent unnecessarily, so the wait is not doubled.
+            Some(overdue) => {
+                let slack = self.smoothed().divided_by(4);
+                let answered = self.smoothed().saturating_add(slack);
+                overdue.max(answered).max(self.tail_floor(profile))
+            }
+            None => self.tail_round(profile).times(2),
+        };
         let is_known = self.smoothed() > Duration::ZERO;
         (is_known && delay < self.timeout(profile)).then_some(delay)
     }
@@ -109,7 +126,9 @@ impl Channel {
     /// Restarts the quiet period when a packet is newly acknowledged.
     #[inline]
     pub(crate) fn note_tail_acknowledged(&mut self, schedule: &mut Schedule, now: Instant) {
-        self.recovery.tail.quiet_since = now;
+        if self.recovery.overdue_after().is_none() {
+            self.recovery.tail.quiet_since = now;
+        }
         self.recovery.tail.probe_due = false;
         let probed = core::mem::take(&mut self.recovery.tail.probes) > 0;
         if self.tp.is_idle() {
@@ -121,6 +140,15 @@ impl Channel {
         }
     }
 
+    /// Checks at `due` whether a packet that was overtaken has arrived, if the detector judges by
+    /// time alone.
+    pub(in crate::channel) fn check_overtaken_at(&mut self, schedule: &mut Schedule, due: Instant) {
+        let armed = self.timers.deadline(Timer::TailLossProbe);
+        if armed.is_none_or(|armed| due.is_before(armed)) {
+            self.arm(schedule, Timer::TailLossProbe, due);
+        }
+    }
+
     pub(crate) fn handle_tail_timer(&mut self, shared: &mut Shared, now: Instant) {
         if self.tp.is_idle() {
             return;
@@ -129,7 +157,8 @@ impl Channel {
         // While acknowledgements arrive, a late packet may only have been delayed more than others.
         let lull =
             self.recovery.tail.quiet_since + self.recovery.tail_round(shared.config.profile());
-        if now.is_before(lull) && !self.recovery.tail.is_answered {
+        let waits = self.recovery.overdue_after().is_none() && !self.recovery.tail.is_answered;
+        if now.is_before(lull) && waits {
             return self.arm(&mut shared.schedule, Timer::TailLossProbe, lull);
         }
         self.recovery.tail.is_answered = false;
@@ -156,7 +185,8 @@ impl Channel {
     /// trips vary. Returns whether there was any, and when the next will be.
     fn expire_overtaken(&mut self, shared: &mut Shared, now: Instant) -> (bool, Option<Instant>) {
         let Some(newest) = self.recovery.newest_acknowledged() else { return (false, None) };
-        let late = self.recovery.round_trip().usual_most();
+        let late = self.recovery.overdue_after();
+        let late = late.unwrap_or_else(|| self.recovery.round_trip().usual_most());
         let (mut any, mut next) = (false, None::<Instant>);
         for path in self.paths.busy() {
             let (bytes, due) = self.expire_on_path(shared, now, path, newest, late);

@@ -1,0 +1,92 @@
+//! The parameters of path choices: their names, units and ranges.
+
+use super::parameters::{Parameters, Slot, Word};
+use crate::{
+    Explore, MultipathParameters, MultipathWindow, Pick, Plb, PlbParameters, Reps, RepsParameters,
+};
+
+impl Parameters for RepsParameters {
+    const NAME: &'static str = Reps::NAME;
+    const FIELDS: &'static [&'static str] = &["explore"];
+    const KNOWN: &'static str = "it takes explore=bitmap|random";
+
+    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
+        Some(match name {
+            "explore" => Slot::Word(&mut self.explore),
+            _ => return None,
+        })
+    }
+
+    fn is_sound(&self) -> bool {
+        true
+    }
+}
+
+impl Parameters for MultipathParameters {
+    const NAME: &'static str = MultipathWindow::NAME;
+    const FIELDS: &'static [&'static str] = &["initial", "max", "pick"];
+    const KNOWN: &'static str =
+        "it takes initial=, max= (packets; initial at most max, max at most 16384), pick=turns|p2c";
+
+    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
+        Some(match name {
+            "initial" => Slot::Count(&mut self.initial_packets),
+            "max" => Slot::Count(&mut self.max_packets),
+            "pick" => Slot::Word(&mut self.pick),
+            _ => return None,
+        })
+    }
+
+    fn is_sound(&self) -> bool {
+        let largest = MultipathParameters::LARGEST_PACKETS;
+        self.initial_packets <= self.max_packets && self.max_packets <= largest
+    }
+}
+
+impl Parameters for PlbParameters {
+    const NAME: &'static str = Plb::NAME;
+    const FIELDS: &'static [&'static str] = &["threshold", "idle", "rounds"];
+    const KNOWN: &'static str =
+        "it takes threshold= (thousandths), idle= and rounds= (not zero; idle at most rounds)";
+
+    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
+        Some(match name {
+            "threshold" => Slot::Share(&mut self.threshold_permille),
+            "idle" => Slot::Count(&mut self.idle_rounds),
+            "rounds" => Slot::Count(&mut self.rounds),
+            _ => return None,
+        })
+    }
+
+    fn is_sound(&self) -> bool {
+        self.idle_rounds <= self.rounds
+    }
+}
+
+impl Word for Explore {
+    fn words(&self) -> &'static [&'static str] {
+        &["bitmap", "random"]
+    }
+
+    fn index(&self) -> usize {
+        *self as usize
+    }
+
+    fn choose(&mut self, index: usize) {
+        *self = [Explore::Bitmap, Explore::Random][index];
+    }
+}
+
+impl Word for Pick {
+    fn words(&self) -> &'static [&'static str] {
+        &["turns", "p2c"]
+    }
+
+    fn index(&self) -> usize {
+        *self as usize
+    }
+
+    fn choose(&mut self, index: usize) {
+        *self = [Pick::Turns, Pick::PowerOfTwo][index];
+    }
+}

@@ -1,0 +1,76 @@
+use super::*;
+use alloc::vec::Vec;
+use fairway_wire::Instant;
+
+fn views(count: usize) -> Vec<PathView> {
+    vec![PathView { usable: true, ..PathView::default() }; count]
+}
+
+fn choose(reps: &mut Reps, views: &[PathView], random: u32) -> usize {
+    reps.choose(views, &ChunkRequest { now: Instant::ZERO, bytes: 1, random })
+}
+
+fn ack(acked_packets: u32, marked_packets: u32) -> PathAck {
+    PathAck { acked_packets, marked_packets, ..PathAck::default() }
+}
+
+#[test]
+fn paths_that_delivered_are_used_again_in_their_order() {
+    let (mut reps, views) = (Reps::new(RepsParameters::default()), views(16));
+    let first: Vec<usize> = (0..4).map(|_| choose(&mut reps, &views, 0)).collect();
+    for path in [first[2], first[0], first[3]] {
+        reps.on_ack(path, &ack(1, 0));
+    }
+    let again: Vec<usize> = (0..3).map(|_| choose(&mut reps, &views, 0)).collect();
+    assert_eq!(again, [first[2], first[0], first[3]]);
+    let explored = choose(&mut reps, &views, 0);
+    assert!(!first.contains(&explored), "{explored} of {first:?}");
+}
+
+#[test]
+fn a_chunk_of_many_packets_is_one_entry() {
+    let (mut reps, views) = (Reps::new(RepsParameters::default()), views(16));
+    let path = choose(&mut reps, &views, 0);
+    (0..8).for_each(|_| reps.on_ack(path, &ack(1, 0)));
+    assert_eq!(choose(&mut reps, &views, 0), path);
+    assert_ne!(choose(&mut reps, &views, 0), path);
+    // A path that no chunk took is not in the list.
+    reps.on_ack(9, &ack(1, 0));
+    assert_ne!(choose(&mut reps, &views, 0), 9);
+}
+
+#[test]
+fn marked_and_lost_paths_are_not_used_again() {
+    let (mut reps, views) = (Reps::new(RepsParameters::default()), views(16));
+    let paths: Vec<usize> = (0..3).map(|_| choose(&mut reps, &views, 0)).collect();
+    reps.on_ack(paths[0], &ack(1, 1));
+    reps.on_ack(paths[1], &ack(1, 0));
+    reps.on_ack(paths[2], &ack(1, 0));
+    reps.on_loss(paths[1], &LossSample::default());
+    assert_eq!(choose(&mut reps, &views, 0), paths[2]);
+    for _ in 0..12 {
+        let next = choose(&mut reps, &views, 0);
+        assert!(!paths.contains(&next), "{next} of {paths:?}");
+    }
+}
+
+#[test]
+fn paths_out_of_use_are_not_taken_from_the_list() {
+    let (mut reps, mut views) = (Reps::new(RepsParameters::default()), views(4));
+    let path = choose(&mut reps, &views, 0);
+    reps.on_ack(path, &ack(1, 0));
+    views[path].usable = false;
+    assert_ne!(choose(&mut reps, &views, 0), path);
+}
+
+#[test]
+fn the_list_keeps_as_many_as_it_holds() {
+    let parameters = RepsParameters { explore: Explore::Random };
+    let (mut reps, views) = (Reps::new(parameters), views(256));
+    for number in 0..3 * LIST as u32 {
+        let path = choose(&mut reps, &views, number.wrapping_mul(2_654_435_761));
+        (0..3).for_each(|_| reps.on_ack(path, &ack(1, 0)));
+    }
+    assert!(reps.length <= LIST);
+    reps.on_ack(9999, &ack(1, 0));
+}

@@ -1,0 +1,163 @@
+//! What acknowledgements tell about the paths: which of them was marked, and what was only late.
+
+use super::*;
+use fairway_wire::{Ack, AckFlags};
+
+fn pair(policy: &str, paths: u32) -> Pair {
+    // No acknowledgement is due before the 64th packet unless something requires it.
+    let profile = Profile::default().acknowledge_every(1000).small_message_bytes(0);
+    Pair::with_policy(0, paths, profile, 64, &policy.parse().unwrap())
+}
+
+impl Pair {
+    /// The packets of one WRITE, which all leave at once.
+    fn write_packets(&mut self, packets: u32) -> Vec<Transmit> {
+        let remote = self.remote();
+        self.post(1, Work::Write { remote }, packets * MTU);
+        core::iter::from_fn(|| self.nics[0].poll_transmit(self.now)).collect()
+    }
+
+    fn deliver_marked(&mut self, transmit: &Transmit) {
+        let received = Received {
+            route: transmit.route,
+            packet: transmit.packet,
+            payload: transmit.gather.length,
+            ecn: Ecn::Congested,
+        };
+        let Verdict::Place(placement) = self.nics[1].handle_packet(self.now, &received) else {
+            panic!("a payload to be placed");
+        };
+        self.nics[1].handle_placed(self.now, placement.token, 0);
+    }
+
+    /// The acknowledgement that leaves now, if any.
+    fn acknowledgement(&mut self) -> Option<(Transmit, Ack)> {
+        let transmit = self.nics[1].poll_transmit(self.now)?;
+        let Packet::Ack(ack) = transmit.packet else { return None };
+        Some((transmit, ack))
+    }
+
+    fn marks(&self) -> Vec<u64> {
+        self.nics[0].paths(self.channels[0]).iter().map(|path| path.marked).collect()
+    }
+}
+
+/// Packets of a chunk of 32 KiB, headers included.
+const CHUNK: u32 = 30;
+
+#[test]
+fn a_marked_packet_is_acknowledged_at_once_and_its_path_is_told() {
+    let mut pair = pair("cc=fixed:256K,path=spray", 4);
+    let packets = pair.write_packets(60);
+    for transmit in &packets[..40] {
+        pair.deliver(1, transmit);
+        assert!(pair.acknowledgement().is_none(), "nothing requires an acknowledgement");
+    }
+    let path = packets[40].route.path;
+    assert_ne!(path, packets[0].route.path, "another chunk");
+    pair.deliver_marked(&packets[40]);
+    let (transmit, ack) = pair.acknowledgement().expect("at once");
+    assert!(ack.flags.contains(AckFlags::ECHO));
+    assert_eq!((ack.marks, ack.echo, transmit.route.path), (1, Psn::new(40), path));
+    pair.now = pair.now + Duration::from_us(10);
+    pair.deliver(0, &transmit);
+    let mut wanted = vec![0; 4];
+    wanted[usize::from(path)] = 1;
+    assert_eq!(pair.marks(), wanted);
+    // The mark was acknowledged: the next packet is an ordinary one.
+    pair.deliver(1, &packets[41]);
+    assert!(pair.acknowledgement().is_none());
+}
+
+#[test]
+fn marks_count_for_the_path_of_their_packet_and_not_for_that_of_the_acknowledgement() {
+    let mut pair = pair("cc=fixed:256K,path=spray", 4);
+    let packets = pair.write_packets(60);
+    let path = packets[0].route.path;
+    pair.deliver_marked(&packets[0]);
+    let (transmit, _) = pair.acknowledgement().expect("at once");
+    let route = fairway_wire::Route { path: 3 - path, ..transmit.route };
+    pair.now = pair.now + Duration::from_us(10);
+    pair.deliver(0, &Transmit { route, ..transmit });
+    let mut wanted = vec![0; 4];
+    wanted[usize::from(path)] = 1;
+    assert_eq!(pair.marks(), wanted);
+}
+
+#[test]
+fn a_gap_that_was_reported_is_acknowledged_when_it_closes() {
+    let mut pair = pair("cc=fixed:256K,path=spray", 1);
+    let packets = pair.write_packets(8);
+    for transmit in packets[..2].iter().chain(&packets[3..7]).chain([&packets[2]]) {
+        pair.deliver(1, transmit);
+        assert!(pair.acknowledgement().is_none(), "the peer was not told of the gap");
+    }
+    // The same with an acknowledgement while the third is missing.
+    let mut pair = self::pair("cc=fixed:256K,path=spray", 1);
+    let packets = pair.write_packets(8);
+    for transmit in packets[..2].iter().chain(&packets[3..6]) {
+        pair.deliver(1, transmit);
+    }
+    pair.deliver_marked(&packets[6]);
+    let (_, ack) = pair.acknowledgement().expect("for the mark");
+    assert!(ack.flags.contains(AckFlags::SELECTIVE));
+    pair.deliver(1, &packets[2]);
+    let (_, ack) = pair.acknowledgement().expect("the gap is closed");
+    assert!(!ack.flags.contains(AckFlags::SELECTIVE));
+    assert_eq!(ack.cumulative, Psn::new(6));
+    assert!(!ack.flags.contains(AckFlags::ECHO), "its round trip is not that of the path");
+}
+
+/// The last packet of a chunk is lost: no packet of its own path proves that. By time it is found
+/// after a round trip and a reordering window, and otherwise after a round trip of silence.
+#[test]
+fn a_loss_at_the_end_of_a_path_is_found_by_time() {
+    let resent_after = |policy: &str| {
+        let profile = Profile::default().timeout_min(Duration::from_us(80));
+        let profile = profile.acknowledge_delay(Duration::from_us(10)).small_message_bytes(0);
+        let mut pair = Pair::with_policy(0, 4, profile, 64, &policy.parse().unwrap());
+        let pass = |pair: &mut Pair, us| pair.now = pair.now + Duration::from_us(us);
+        // Round trips of 20 us, until little else is expected.
+        for _ in 0..40 {
+            let packet = pair.write_packets(1);
+            pass(&mut pair, 10);
+            pair.deliver(1, &packet[0]);
+            pass(&mut pair, 10);
+            let (transmit, _) = pair.acknowledgement().expect("the last packet requests one");
+            pair.deliver(0, &transmit);
+        }
+        let remote = pair.remote();
+        pair.post(1, Work::Write { remote }, 3 * CHUNK * MTU);
+        let mut packets = Vec::new();
+        while packets.len() < 3 * CHUNK as usize {
+            pair.now = pair.now + Duration::from_ns(100);
+            packets.push(pair.nics[0].poll_transmit(pair.now).expect("the window is large"));
+        }
+        let path = |index: usize| packets[index].route.path;
+        let end = (1..).find(|index| path(*index) != path(index - 1)).expect("several chunks");
+        let lost = packets[end - 1];
+        let sent_at = pair.now;
+        pass(&mut pair, 10);
+        for transmit in packets.iter().filter(|transmit| transmit.packet != lost.packet) {
+            pair.deliver(1, transmit);
+        }
+        let (transmit, _) = pair.acknowledgement().expect("the last packet requests one");
+        pass(&mut pair, 10);
+        pair.deliver(0, &transmit);
+        for _ in 0..10_000 {
+            if let Some(Transmit { packet: Packet::Data(data), .. }) =
+                pair.nics[0].poll_transmit(pair.now)
+            {
+                assert!(data.retry);
+                return pair.now.since(sent_at).as_us();
+            }
+            pass(&mut pair, 1);
+            pair.nics[0].handle_timeout(pair.now);
+        }
+        panic!("{policy}: it is never resent");
+    };
+    let by_time = resent_after("cc=fixed:256K,path=spray,loss=rack");
+    assert!((20..24).contains(&by_time), "{by_time} us");
+    let by_silence = resent_after("cc=fixed:256K,path=spray,loss=path-order");
+    assert!(by_silence > 30, "{by_silence} us");
+}
