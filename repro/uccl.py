@@ -11,9 +11,8 @@
                                               # minutes of a core for each seed
 
 RoCE is the queue pairs that run live beneath verbs. Receiver-driven is cc=eqds with a window of one
-bandwidth-delay product, on switches that trim; beside both stands sender-driven control (Swift)
-with trimming. The paper's ECN column sprays and avoids marked paths; ours sprays and leaves the
-marks to the congestion control. repro/README.md lists all figures.
+bandwidth-delay product, on switches that trim; sender-driven is the simulator's default (cc=nscc).
+The paper's ECN column sprays and avoids marked paths, as path=reps does; RTT is path=p2c. repro/README.md lists all figures.
 
 Writes a CSV for each figure, page.md, and PNGs if matplotlib is there (repro/requirements.txt).
 """
@@ -27,8 +26,8 @@ from simulations import ROOT, Runs, arguments
 
 # Completion in ms, sender-driven and receiver-driven, of 64 MB: ideal is 1.28.
 TABLE4 = [
-    ("4 KB + ECN", {"chunk": "4K", "path": "spray"}, 1.45, 1.43),
-    ("32 KB + ECN", {"chunk": "32K", "path": "spray"}, 1.62, 1.47),
+    ("4 KB + ECN", {"chunk": "4K", "path": "reps"}, 1.45, 1.43),
+    ("32 KB + ECN", {"chunk": "32K", "path": "reps"}, 1.62, 1.47),
     ("32 KB + RTT", {"chunk": "32K", "path": "p2c"}, 1.71, 1.47),
     ("32 KB + RTT + ConnSplit", {"chunk": "32K", "path": "p2c", "split": 4}, 1.70, 1.47),
     ("16 KB + RTT + ConnSplit", {"chunk": "16K", "path": "p2c", "split": 4}, 1.51, 1.42),
@@ -38,7 +37,7 @@ HTSIM = {"4 KB + ECN": (1.38, 1.40), "32 KB + ECN": (1.39, 1.43),
          "16 KB + RTT + ConnSplit": (1.35, 1.41)}
 MEGABYTES = 1000 * 1000
 # Receiver credits on links of 400 Gb/s; the window is the bandwidth-delay product of three tiers.
-EQDS = "cc=eqds:line=400Gbps:window=640K"
+EQDS = "cc=eqds:line=400Gbps:window=640K:ahead=640K,path=reps,loss=rack"
 
 
 def table4(runs, options):
@@ -58,7 +57,7 @@ def table4(runs, options):
         return "permutation", settings
 
     runs.make(scenario(row, kind) for _, row, *_ in TABLE4 for kind in ("drop", "trim", "eqds"))
-    rows, drawn = [], {"Swift, drops": [], "Swift, trimming": [], "EQDS, trimming": []}
+    rows, drawn = [], {"NSCC, drops": [], "NSCC, trimming": [], "EQDS, trimming": []}
     for name, row, sender, receiver in TABLE4:
         drop, trim, eqds = (scenario(row, kind) for kind in ("drop", "trim", "eqds"))
         for line, values in zip((drop, trim, eqds), drawn.values()):
@@ -83,8 +82,8 @@ def table4(runs, options):
     return Figure(
         "Table 4", f"permutation of {nodes} NICs, {megabytes} MB each, {options.seeds} seeds; time "
         f"over the ideal {ideal_us / 1000:.2f} ms",
-        ["", "Swift, drop", "paper, sender", "Swift, trim", "EQDS, trim", "paper, receiver",
-         "UEC htsim, s / r", "drops", "trims, Swift", "trims, EQDS"], rows,
+        ["", "NSCC, drop", "paper, sender", "NSCC, trim", "EQDS, trim", "paper, receiver",
+         "UEC htsim, s / r", "drops", "trims, NSCC", "trims, EQDS"], rows,
         "in the columns, over 1.28 ms; 1,024 NICs of 64 MB.", draw=draw)
 
 
@@ -92,8 +91,8 @@ def incast(runs, options):
     """Four messages of 1 MB in flight from each of 15 to host 0, and from each of 16 to another."""
     base = {"nodes": 16, "senders": 15, "bytes": "1M", "messages": 4}
     kinds = {
-        "Swift, 256 paths, drops": {},
-        "Swift, 256 paths, trimming": {"overflow": "trim"},
+        "NSCC, 256 paths, drops": {},
+        "NSCC, 256 paths, trimming": {"overflow": "trim"},
         "EQDS, 256 paths, trimming": {"overflow": "trim", "policy": EQDS},
         "RoCE, DCQCN, pauses": {"stack": "roce", "pfc": "200K:160K"},
         "RoCE, no rates, pauses": {"stack": "roce", "policy": "cc=fixed:1G", "pfc": "200K:160K"},

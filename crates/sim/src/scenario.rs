@@ -7,7 +7,9 @@ use crate::program::Program;
 use crate::stream::Stream;
 use fairway_sandbox::Policies;
 use fairway_ub::Profile;
-use fairway_ub::policy::{CongestionSpec, PolicySpec, SwiftParameters};
+use fairway_ub::policy::{
+    CongestionSpec, LossSpec, NsccParameters, PathSpec, PolicySpec, RepsParameters,
+};
 use fairway_ub::wire::{Duration, Route};
 
 /// How a switch chooses among ports that lead to the destination equally well.
@@ -188,7 +190,7 @@ pub struct Scenario {
     pub chunk: Option<u32>,
     /// Number of paths of every channel.
     pub paths: u32,
-    /// Policies of every channel; `None` for Swift adapted to this network: see [`Self::swift`].
+    /// Policies of every channel; `None` for those of [`Self::default_policy`].
     pub policy: Option<Policies>,
     /// Timing of every NIC; `None` for one adapted to this network: see [`Self::timing`].
     pub profile: Option<Profile>,
@@ -233,8 +235,8 @@ pub const FRAME_BYTES: u32 = 66;
 const SMALL_MESSAGE_BYTES: u32 = 8 * 1024;
 
 impl Scenario {
-    /// Makes a scenario of `flows` over `network` with defaults: ECMP, packets of 4 KiB in chunks
-    /// of 32 KiB on 256 paths, drop-tail queues of one bandwidth-delay product, random marking from
+    /// Makes a scenario of `flows` over `network` with defaults: ECMP, packets of 4 KiB on 256
+    /// paths, a path for each, drop-tail queues of one bandwidth-delay product, random marking from
     /// a fifth to four fifths of them, no checks.
     pub fn new(network: Network, flows: Vec<Flow>) -> Scenario {
         let queue = QueueSpec {
@@ -255,7 +257,7 @@ impl Scenario {
             cut_through: false,
             mtu: 4096,
             frame_bytes: FRAME_BYTES,
-            chunk: Some(32 * 1024),
+            chunk: Some(4096),
             paths: 256,
             policy: None,
             profile: None,
@@ -304,24 +306,22 @@ impl Scenario {
         self.bdp_bytes() * u64::from(self.network.wires())
     }
 
-    /// Returns Swift adapted to this network. Its target is a queueing delay of three quarters of
-    /// the round trip. The initial window, which is also the maximum, is one and a half
-    /// bandwidth-delay products for all channels of a pair together.
-    pub fn swift(&self) -> PolicySpec {
-        let (rtt, bdp) = (self.base_rtt_ps(), self.host_bdp_bytes());
+    /// Returns the policies of channels for which none are given: NSCC, paths that are used again
+    /// as they deliver, and loss detection by time. NSCC's initial window, which is also the
+    /// maximum, is one and a half bandwidth-delay products for all channels of a pair together.
+    pub fn default_policy(&self) -> PolicySpec {
         let packet = u64::from(self.mtu + 80);
-        let window = (bdp * 3 / 2 / u64::from(self.split)).max(4 * packet);
-        let congestion = CongestionSpec::Swift(SwiftParameters {
-            target: Duration::from_ps(rtt / 4 * 7),
-            range: Duration::from_ps(rtt / 2),
-            increase_bytes: 4 * packet,
-            min_bytes: 2 * packet,
-            max_bytes: window,
-            initial_bytes: window,
-            tolerated_loss_permille: 5,
-            ..SwiftParameters::default()
-        });
-        PolicySpec { congestion, ..PolicySpec::default() }
+        let window = (self.host_bdp_bytes() * 3 / 2 / u64::from(self.split)).max(4 * packet);
+        PolicySpec {
+            congestion: CongestionSpec::Nscc(NsccParameters {
+                max_bytes: window,
+                initial_bytes: window,
+                ..NsccParameters::default()
+            }),
+            path: PathSpec::Reps(RepsParameters::default()),
+            loss: LossSpec::Rack,
+            ..PolicySpec::default()
+        }
     }
 
     /// Returns the timing of NICs on this network. Hosts are hardware and answer at once, so
@@ -332,8 +332,8 @@ impl Scenario {
         let us = Duration::from_us;
         let shortest = if self.stack == Stack::Fairway { us(50) } else { us(1000) };
         Profile::new()
-            .timeout_min(rtt.times(8).max(shortest))
-            .timeout_max(rtt.times(800).max(us(5000)))
+            .timeout_min(rtt.times(4).max(shortest))
+            .timeout_max(rtt.times(32).max(us(500)))
             .timeout_initial(rtt.times(16).max(us(100)))
             .acknowledge_delay(rtt.divided_by(2).max(us(1)))
             .acknowledge_every(16)
@@ -341,6 +341,7 @@ impl Scenario {
             .not_ready_delay(us(10))
             .path_probe(us(500))
             .small_message_bytes(SMALL_MESSAGE_BYTES)
+            .turn_bytes(1)
     }
 
     /// Number of paths of one of a pair's channels.

@@ -22,7 +22,7 @@ use links::LinkSettings;
 use names::{FAIRWAY_ONLY, PLANES, TOPOLOGIES, usual_bytes, usual_nodes};
 use program::ProgramSettings;
 use streams::StreamSettings;
-use values::{marking, one_of, set, three};
+use values::{Chunk, marking, one_of, set, three};
 
 /// The settings of a scenario. `Default` is the permutation of 1,024 hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub struct Settings {
     messages: u32,
     senders: Option<u32>,
     mtu: u32,
-    chunk: Option<u32>,
+    chunk: Chunk,
     paths: u32,
     /// Path choice that replaces the policy's, if given.
     path: Option<PolicySpec>,
@@ -115,7 +115,7 @@ impl Default for Settings {
             messages: 4,
             senders: None,
             mtu: 4096,
-            chunk: Some(32 * 1024),
+            chunk: Chunk::Packet,
             paths: 256,
             policy: None,
             stack: Stack::Fairway,
@@ -231,7 +231,7 @@ impl Settings {
             "chunk" if !is_roce => Some(scenario.chunk.map_or("policy".into(), |c| c.to_string())),
             "paths" if !is_roce => Some(scenario.paths.to_string()),
             "policy" if is_roce => Some(String::from("cc=dcqcn")),
-            "policy" => Some(scenario.swift().to_string()),
+            "policy" => Some(scenario.default_policy().to_string()),
             "routing" => {
                 let named = Routing::NAMES.iter().find(|(_, routing)| *routing == self.routing);
                 named.map(|(name, _)| String::from(*name))
@@ -378,8 +378,7 @@ impl Settings {
                 set(&mut self.stack, named.map(|(_, stack)| *stack))
             }
             "mtu" => set(&mut self.mtu, bytes(value).filter(|mtu| (64..=32_768).contains(mtu))),
-            "chunk" if value == "policy" => set(&mut self.chunk, Some(None)),
-            "chunk" => set(&mut self.chunk, bytes(value).filter(|bytes| *bytes > 0).map(Some)),
+            "chunk" => set(&mut self.chunk, Chunk::parse(value)),
             "loss" => set(&mut self.loss, chance(value)),
             "split" => set(&mut self.split, count(value, 1, 16)),
             "paths" => set(&mut self.paths, count(value, 1, 256)),
@@ -502,10 +501,11 @@ impl Settings {
     /// Applies the settings of hosts to a scenario: stack, policies and timing.
     fn apply_transport(&self, scenario: &mut Scenario) -> Result<(), SettingsError> {
         (scenario.stack, scenario.split) = (self.stack, self.split);
-        (scenario.chunk, scenario.paths) = (self.chunk, self.paths);
+        (scenario.chunk, scenario.paths) = (self.chunk.bytes(self.mtu), self.paths);
         (scenario.policy, scenario.window_packets) = (self.policies()?, self.window_packets);
         if let Some(PolicySpec { path, .. }) = self.path {
-            let policies = scenario.policy.take().unwrap_or_else(|| scenario.swift().into());
+            let policies =
+                scenario.policy.take().unwrap_or_else(|| scenario.default_policy().into());
             scenario.policy = Some(policies.with_path(path));
         }
         let mut profile = scenario.timing();

@@ -50,7 +50,7 @@ pub(crate) fn make_partitions(plan: &Arc<Plan>) -> Result<Vec<Partition>, Simula
     let ends = ends(plan);
     let scenario = &plan.scenario;
     let profile = scenario.profile.unwrap_or_else(|| scenario.timing());
-    let spec = scenario.policy.clone().unwrap_or_else(|| scenario.swift().into());
+    let spec = scenario.policy.clone().unwrap_or_else(|| scenario.default_policy().into());
     let made = each(0..plan.parts as u8, |part| make_part(plan, part, &ends, &profile));
     let (mut hosts, mut reserved) = (Vec::new(), Vec::new());
     for part in made {
@@ -256,7 +256,7 @@ mod tests {
         let plan = Arc::new(Plan::new(settings.build(1).expect("a scenario"), 1));
         let (ends, profile) = (ends(&plan), plan.scenario.timing());
         let (hosts, reserved) = make_part(&plan, 0, &ends, &profile).expect("hosts");
-        let (spec, reserved) = (plan.scenario.swift().into(), [reserved]);
+        let (spec, reserved) = (plan.scenario.default_policy().into(), [reserved]);
         let wiring = Wiring { plan: &plan, ends: &ends, reserved: &reserved, spec: &spec };
         let slots = |host: u32| {
             let host = hosts[host as usize].as_deref().expect("a host that takes part");

@@ -48,7 +48,9 @@ fn two_wires_carry_twice_as_much() {
         assert!((one * 49 / 100..one * 54 / 100 + 10 * US).contains(&two), "{two} beside {one}");
         let [first, second] = sent(&settings, &report);
         assert!(first.abs_diff(second) * 20 < first, "{first} and {second} bytes");
-        assert_eq!((report.dropped, report.resent), (0, 0));
+        // At first nothing is known of how much later packets of one wire may arrive.
+        assert_eq!(report.dropped, 0);
+        assert!(report.resent * 200 < report.data_sent, "{} sent again", report.resent);
     }
 }
 

@@ -3,6 +3,7 @@
 use fairway_sim::topology::Network;
 use fairway_sim::traffic::{self, Flow};
 use fairway_sim::{Clos, FRAME_BYTES, Marking, Overflow, Report, Routing, Scenario, Simulation};
+use fairway_ub::policy::{PathSpec, PolicySpec};
 use fairway_ub::wire::{
     Access, Ack, AckFlags, Data, JettyId, Msn, Operation, Order, Packet, Psn, Sack, header_len,
 };
@@ -215,8 +216,10 @@ fn overflowing_packets_are_dropped_or_trimmed_and_retransmitted() {
             Overflow::Trim => {
                 assert!(report.trims() > 0);
                 assert_eq!(report.trims(), report.delivered_trimmed + report.dropped);
-                // A header reports the loss: no host waits for a time-out or sends twice.
-                assert_eq!((report.timeouts, report.spurious), (0, 0));
+                // A header reports the loss: no host waits for a time-out, and few packets are
+                // sent again because others were faster.
+                assert_eq!(report.timeouts, 0);
+                assert!(report.spurious * 20 < report.resent, "{} spurious", report.spurious);
             }
         }
     }
@@ -281,6 +284,10 @@ fn routings_differ_as_they_should() {
         let network = tree(128);
         let mut scenario = scenario(network.clone(), traffic::permutation(128, 1 << 20, 5));
         (scenario.routing, scenario.paths) = (routing, paths);
+        // Chunks over paths in turn, whatever they deliver.
+        scenario.chunk = Some(32 * 1024);
+        let spray = PolicySpec { path: PathSpec::Spray, ..scenario.default_policy() };
+        scenario.policy = Some(spray.into());
         let report = run(scenario);
         let up = |port: &usize| {
             let link = network.links[*port];

@@ -80,7 +80,7 @@ fn schedulers_share_out_what_is_read() {
         assert!(small + large > 90.0, "{sched} leaves the line unused: {small} and {large}");
         assert!((0.9..1.15).contains(&(large / small)), "{sched}: {small} and {large}");
     }
-    let [small, large] = rates("greedy", two)[..] else { panic!("two streams") };
+    let [small, large] = rates("greedy|chunk 32K", two)[..] else { panic!("two streams") };
     assert!(large / small > 1.5, "a chunk of each message in turn: {small} and {large}");
     // A responder has one line for all initiators, whose Jetties may have the same numbers.
     let three = "nodes 4|stream 0-1 verb=read|stream 0-2 verb=read|stream 0-3 verb=read size=1M";

@@ -95,6 +95,11 @@ impl Ranks {
 
     /// Handles a mailbox buffer that a put has filled.
     pub(crate) fn epoch(&mut self, now: u64, done: &EpochDone) {
+        if done.cancelled > 0 {
+            // The sender's NIC has given up this host, and with it the message.
+            self.failed += 1;
+            return;
+        }
         assert!(done.operations == 1 && !done.early, "an epoch is a message: {done:?}");
         self.schedule(now + self.program.host_ps, Act::Came(done.id as u32));
     }

@@ -69,7 +69,11 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "SIZE",
         "payload of a packet, as 4K (the default): 64 to 32K, for RoCE a power of two, 256 to 4K",
     ),
-    ("chunk", "SIZE", "bytes of a chunk, or policy (the policy chooses); default: 32K"),
+    (
+        "chunk",
+        "SIZE",
+        "bytes of a chunk, which takes one path: a size, packet (one packet, the default), or policy (the policy chooses)",
+    ),
     ("paths", "N", "paths of every channel, 1 to 256; default: 256; a queue pair of RoCE has one"),
     (
         "split",
@@ -89,7 +93,11 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "PERMILLE",
         "thousandths of tokens of moe that choose experts by Zipf's law; default: 0",
     ),
-    ("path", "NAME", "path choice in place of that of policy: spray, p2c, plb or mp-rdma"),
+    (
+        "path",
+        "NAME",
+        "path choice in place of that of policy: spray, p2c, plb, mp-rdma, bitmap or reps",
+    ),
     (
         "policy",
         "SPEC",

@@ -3,6 +3,35 @@
 use crate::Marking;
 use crate::quantity::{bytes, count};
 
+/// Size of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Chunk {
+    /// One packet.
+    Packet,
+    /// As the policy chooses.
+    Policy,
+    Bytes(u32),
+}
+
+impl Chunk {
+    pub(super) fn parse(text: &str) -> Option<Chunk> {
+        match text {
+            "packet" => Some(Chunk::Packet),
+            "policy" => Some(Chunk::Policy),
+            size => bytes(size).filter(|bytes| *bytes > 0).map(Chunk::Bytes),
+        }
+    }
+
+    /// Bytes of a chunk, for packets of `mtu` bytes; `None` for the policy's choice.
+    pub(super) fn bytes(self, mtu: u32) -> Option<u32> {
+        match self {
+            Chunk::Packet => Some(mtu),
+            Chunk::Policy => None,
+            Chunk::Bytes(bytes) => Some(bytes),
+        }
+    }
+}
+
 /// Parses up to three numbers; missing ones are 1.
 pub(super) fn three(text: &str, between: char) -> Option<[u32; 3]> {
     let mut numbers = [1; 3];

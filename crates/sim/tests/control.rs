@@ -1,0 +1,124 @@
+//! The default policies of the simulator beside variants that lack one of their parts: each part is
+//! needed for a result, and a run without it shows that the test would notice.
+
+use fairway_sim::{Report, Settings, Simulation};
+
+/// Runs settings with a seed; every flow has to complete.
+fn run(lines: &str, seed: u64) -> Report {
+    run_scenario(lines, seed, |_| ())
+}
+
+fn run_scenario(lines: &str, seed: u64, change: impl FnOnce(&mut fairway_sim::Scenario)) -> Report {
+    let mut settings = Settings::default();
+    settings.read(&lines.replace('|', "\n")).expect("settings");
+    let mut scenario = settings.build(seed).expect("a scenario");
+    change(&mut scenario);
+    let mut run = Simulation::new(scenario, 1).expect("a run");
+    let report = run.run(u32::MAX, |_| ());
+    let missing = run.shortfall().map(|shortfall| shortfall.to_string());
+    assert_eq!(missing, None, "{lines}");
+    report
+}
+
+/// Completion over the time of the bytes alone on a link of 400 Gb/s.
+fn over_ideal(report: &Report, bytes: u64) -> f64 {
+    report.completion_ps() as f64 / (bytes as f64 * 8.0 * 1e12 / 400e9)
+}
+
+/// The default congestion control with other path choices and loss detectors.
+fn nscc(rest: &str) -> String {
+    format!("policy cc=nscc:max=938952:initial=938952,{rest}")
+}
+
+#[test]
+fn permutation_needs_paths_that_are_used_as_they_deliver() {
+    const RUN: &str = "workload permutation|nodes 128|bytes 8M|";
+    for seed in 1..=3 {
+        let default = over_ideal(&run(RUN, seed), 8 << 20);
+        // Headers take 3.5 %, and the first and last packets a round trip of 13 us.
+        assert!(default < 1.16, "seed {seed}: {default:.3}");
+        if seed == 1 {
+            let blind = run(&format!("{RUN}{}", nscc("path=spray,loss=rack")), seed);
+            let blind = over_ideal(&blind, 8 << 20);
+            assert!(blind > 1.1 * default, "{blind:.3} with spray, {default:.3} by default");
+            let chunks = over_ideal(&run(&format!("{RUN}chunk 32K"), seed), 8 << 20);
+            assert!(chunks > 1.1 * default, "{chunks:.3} in chunks, {default:.3} by default");
+        }
+    }
+}
+
+#[test]
+fn ring_with_losses_needs_detection_by_time_across_paths() {
+    const RUN: &str = "workload ring-allreduce|nodes 16|bytes 16000000|";
+    let us = |lines: &str, seed| run(&format!("{RUN}{lines}"), seed).completion_ps() / 1_000_000;
+    let sound = us("", 1);
+    assert!(sound < 760, "{sound} us");
+    for (loss, most) in [("0.01%", 770), ("0.1%", 930), ("1%", 1180)] {
+        let mut lossy: Vec<u64> = (1..=5).map(|seed| us(&format!("loss {loss}"), seed)).collect();
+        lossy.sort_unstable();
+        assert!(lossy[2] < most, "{loss}: {lossy:?} us");
+    }
+    let order = us(&format!("loss 1%|{}", nscc("path=reps,loss=path-order")), 1);
+    assert!(order > 1400, "by the order of packets on each path: {order} us");
+}
+
+#[test]
+fn all_to_all_needs_turns_of_a_packet() {
+    // All hosts have their messages in the same order, so long turns are incasts.
+    let all_to_all = |turn_bytes: Option<u32>| {
+        run_scenario("workload all-to-all|nodes 32|bytes 250000", 1, |scenario| {
+            scenario.flows.sort_by_key(|flow| (flow.source, flow.destination));
+            let profile = scenario.profile.unwrap_or_else(|| scenario.timing());
+            scenario.profile = Some(turn_bytes.map_or(profile, |bytes| profile.turn_bytes(bytes)));
+        })
+    };
+    let default = all_to_all(None);
+    assert_eq!(default.dropped, 0);
+    let over = over_ideal(&default, 31 * 250_000);
+    assert!(over < 1.2, "{over:.3}");
+    let long = all_to_all(Some(64 * 1024));
+    let (long_ps, default_ps) = (long.completion_ps(), default.completion_ps());
+    assert!(long.dropped > 0 && long_ps > default_ps * 11 / 10, "{long_ps} and {default_ps} ps");
+}
+
+#[test]
+fn a_dead_and_a_slow_uplink_are_avoided() {
+    const RUN: &str = "workload permutation|nodes 128|bytes 4000000|";
+    let sound = run(RUN, 1).completion_ps();
+    let gone = run(&format!("{RUN}fail 160-192@20us"), 1).completion_ps();
+    let slow = run(&format!("{RUN}degrade 160-192@0us:100G"), 1).completion_ps();
+    assert!(gone < sound * 3 / 2, "{gone} ps instead of {sound}");
+    assert!(slow < sound * 11 / 10, "{slow} ps instead of {sound}");
+    let spray = nscc("path=spray,loss=rack");
+    let blind = run(&format!("{RUN}degrade 160-192@0us:100G|{spray}"), 1).completion_ps();
+    assert!(blind > sound * 3 / 2, "{blind} ps with spray");
+}
+
+/// The windows of every law bound retransmissions, too.
+#[test]
+fn incasts_end_under_every_law() {
+    for (law, most) in [
+        ("nscc:max=938952:initial=938952", 1.2),
+        ("swift", 1.4),
+        ("cubic", 1.2),
+        ("caqm", 1.3),
+        ("eqds:line=400Gbps:window=640K", 1.25),
+        ("homa:window=640K", 1.4),
+        ("fixed:960K", 1.5),
+        // Their slowest flows grow from 40 Mb/s by 40 Mb/s at a time.
+        ("dcqcn:line=400Gbps", 8.0),
+        ("backpressure:line=400Gbps", 12.0),
+        ("timely", 80.0),
+    ] {
+        for overflow in ["drop", "trim"] {
+            for senders in [48u32, 64, 100] {
+                let incast =
+                    format!("workload incast|nodes 128|senders {senders}|bytes 1000000|end 1s");
+                let policy = format!("policy cc={law},path=reps,loss=rack");
+                let report = run(&format!("{incast}|overflow {overflow}|{policy}"), 1);
+                let over = over_ideal(&report, u64::from(senders) * 1_000_000);
+                assert!(over < most, "{law}, {senders} senders, {overflow}: {over:.3}");
+            }
+        }
+    }
+}
