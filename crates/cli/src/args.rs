@@ -112,7 +112,7 @@ fn sim_help() -> String {
 }
 
 const SIM_EXAMPLES: &str = "Examples:
-  fairway sim permutation --nodes 1024 --link 400G --bytes 64M --mtu 4K --chunk 32K --paths 256
+  fairway sim permutation --nodes 1024 --link 400G --bytes 64M --mtu 4K --paths 256
   fairway sim incast --nodes 128 --senders 100 --bytes 1M --overflow trim --json
   fairway sim my.scenario --seeds 20 --csv flows.csv        # a file with lines such as: routing adaptive
   fairway sim --matrix perm1024.cm --policy cc=dcqcn:line=400Gbps,path=p2c

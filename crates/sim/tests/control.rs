@@ -101,7 +101,7 @@ fn incasts_end_under_every_law() {
         ("nscc:max=938952:initial=938952", 1.2),
         ("swift", 1.4),
         ("cubic", 1.2),
-        ("caqm", 1.3),
+        ("caqm", 1.5),
         ("eqds:line=400Gbps:window=640K", 1.25),
         ("homa:window=640K", 1.4),
         ("fixed:960K", 1.5),

@@ -12,8 +12,9 @@ use fairway_wire::{Ack, AckFlags, Duration, Instant, Psn, SACK_BITS, Sack};
 const PATHS_MAX: usize = 256;
 
 impl Channel {
-    /// Runs the loss detector on the oldest packets of each path in `touched`, or of all busy paths
-    /// if the detector looks across paths.
+    /// Runs the loss detector on the packets that an acknowledgement reports missing: those of its
+    /// map and, if that is too short for the window, the oldest of each path in `touched`, or of
+    /// all busy paths if the detector looks across paths.
     ///
     /// Only an explicit report counts: a packet outside the map's range is unknown, not missing.
     pub(super) fn detect_losses(
@@ -24,30 +25,34 @@ impl Channel {
         touched: PathSet,
     ) {
         let mut lost = [0; PATHS_MAX];
-        let across = self.recovery.compares_across_paths();
-        let candidates = if across { self.paths.busy() } else { touched };
-        let overdue = self.recovery.overdue_after().zip(self.recovery.newest_acknowledged());
-        let mut earliest: Option<Instant> = None;
-        for path in candidates {
-            if self.paths.oldest(path).is_none() {
-                self.paths.note_idle(path);
-                continue;
-            }
-            lost[usize::from(path)] += self.detect_on_path(shared, now, ack, path);
-            if let Some((overdue, newest)) = overdue
-                && let Some(oldest) = self.paths.oldest(path)
-            {
-                let sent_at = self.send.record(oldest, &mut shared.send_blocks).sent_at;
-                if sent_at.is_before(newest) {
-                    let due = sent_at + overdue;
-                    earliest = Some(earliest.map_or(due, |at| at.min(due)));
+        // Of the packets that are neither acknowledged nor lost now, the time at which the oldest
+        // was sent.
+        let mut oldest: Option<Instant> = None;
+        if !is_complete(ack) {
+            let across = self.recovery.compares_across_paths();
+            for path in if across { self.paths.busy() } else { touched } {
+                match self.paths.oldest(path) {
+                    None => self.paths.note_idle(path),
+                    Some(_) => {
+                        lost[usize::from(path)] += self.detect_on_path(shared, now, ack, path);
+                    }
+                }
+                if let Some(psn) = self.paths.oldest(path) {
+                    let sent_at = self.send.record(psn, &mut shared.send_blocks).sent_at;
+                    oldest = oldest.into_iter().chain([sent_at]).reduce(Instant::min);
                 }
             }
         }
-        if let Some(due) = earliest {
-            self.check_overtaken_at(&mut shared.schedule, due);
+        let missing = self.detect_in_map(shared, now, ack, &mut lost);
+        let behind = self.first_behind(ack.sack.highest, &mut shared.send_blocks);
+        let oldest = oldest.into_iter().chain(missing).chain(behind).reduce(Instant::min);
+        let newest = self.recovery.newest_acknowledged();
+        if let Some(overdue) = self.recovery.overdue_after()
+            && let Some(sent_at) = oldest
+            && newest.is_some_and(|newest| sent_at.is_before(newest))
+        {
+            self.check_overtaken_at(&mut shared.schedule, sent_at + overdue);
         }
-        self.detect_in_map(shared, now, ack, &mut lost);
         // One call reports all losses of a path, however they were found.
         for (path, &bytes) in lost.iter().enumerate().take(self.paths.count()) {
             if bytes > 0 {
@@ -61,6 +66,17 @@ impl Channel {
                 );
             }
         }
+    }
+
+    /// When the packet behind the highest one that has arrived was sent, if it is in flight: one
+    /// that was resent later may have overtaken it.
+    fn first_behind(&self, highest: Psn, send_blocks: &mut SendBlocks) -> Option<Instant> {
+        let psn = highest.next();
+        if !self.tp.is_in_window(psn) {
+            return None;
+        }
+        let sent = self.send.record(psn, send_blocks);
+        (!sent.is(LOST | ACKNOWLEDGED)).then_some(sent.sent_at)
     }
 
     /// Runs the loss detector on the oldest packets of a path; returns the bytes declared lost.
@@ -78,21 +94,23 @@ impl Channel {
 
     /// Runs the loss detector on every packet that the map reports missing. A map shows only a
     /// small part of a large window: if the oldest packet of a path is outside, those behind it
-    /// would wait until it has been repaired. Adds the bytes lost on each path to `lost`.
+    /// would wait until it has been repaired. Adds the bytes lost on each path to `lost`. Of the
+    /// missing packets that are not lost, returns the time at which the oldest was sent.
     fn detect_in_map(
         &mut self,
         shared: &mut Shared,
         now: Instant,
         ack: &Ack,
         lost: &mut [u32; PATHS_MAX],
-    ) {
+    ) -> Option<Instant> {
+        let mut oldest: Option<Instant> = None;
         for (word, &bits) in ack.sack.bitmap.iter().enumerate() {
             let mut holes = !bits;
             while holes != 0 {
                 let psn = ack.sack.base.plus(word as u32 * 32 + holes.trailing_zeros());
                 holes &= holes - 1;
                 if !psn.is_before(ack.sack.highest) || !self.tp.is_used(psn) {
-                    return;
+                    return oldest;
                 }
                 if psn.is_before(self.tp.oldest()) {
                     continue;
@@ -101,9 +119,13 @@ impl Channel {
                 if sent.is(LOST | ACKNOWLEDGED) {
                     continue;
                 }
-                lost[usize::from(sent.path)] += self.try_lose(shared, now, ack, psn);
+                match self.try_lose(shared, now, ack, psn) {
+                    0 => oldest = oldest.into_iter().chain([sent.sent_at]).reduce(Instant::min),
+                    bytes => lost[usize::from(sent.path)] += bytes,
+                }
             }
         }
+        oldest
     }
 
     /// Runs the loss detector on a packet in flight; returns its bytes if it was declared lost.
@@ -296,4 +318,10 @@ impl Channel {
         }
         bytes
     }
+}
+
+/// True if the map of an acknowledgement shows every packet that may have been overtaken.
+fn is_complete(ack: &Ack) -> bool {
+    let base = ack.cumulative.next();
+    ack.sack.base == base && ack.sack.highest.distance_from(base) < SACK_BITS as i32
 }
