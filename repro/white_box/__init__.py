@@ -6,7 +6,7 @@ import statistics
 # own a channel keeps 1 MB under way, so that only the scheduler decides.
 LINE = 100
 RACK = {"topology": "leaf-spine", "nodes": 2, "hosts-per-leaf": 2, "link": "100G",
-        "latency": "200ns", "paths": 1, "mtu": "4K"}
+        "latency": "200ns", "paths": 1, "mtu": "4K", "chunk": "32K"}
 SCHEDULERS = {
     "greedy": "greedy",
     "static": "static:line=100Gbps",
