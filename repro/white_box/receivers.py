@@ -8,10 +8,14 @@ from . import LINE, of_stream, streams
 RACK = {"nodes": 20, "hosts-per-leaf": 20, "queue": "1M", "latency": "500ns", "end": "24ms",
         "measure": "8ms"}
 UNYIELDING = "policy=cc=fixed:4M"
+# For a round trip of 2.7 us and a bandwidth-delay product of 34 KB.
+SWIFT = ("cc=swift:target=4711ns:range=1346ns:ai=16704:min=8352:max=50484:initial=50484:loss=5,"
+         "path=spray,loss=path-order")
 CONTROLS = {
     "EQDS": {"policy": "cc=eqds"},
     "Homa": {"policy": "cc=homa"},
-    "Swift": {},
+    "Swift": {"policy": SWIFT},
+    "NSCC": {},
     "DCQCN": {"policy": "cc=dcqcn:line=100Gbps"},
     "DCQCN and pauses": {"policy": "cc=dcqcn:line=100Gbps", "pfc": "200K:160K"},
     "back-pressure": {"policy": "cc=backpressure"},
@@ -20,7 +24,7 @@ CONTROLS = {
 
 def headroom(runs):
     counts = [0, 1, 2, 4, 8, 15]
-    named = ["EQDS", "Homa", "Swift", "DCQCN"]
+    named = ["EQDS", "Homa", "Swift", "NSCC", "DCQCN"]
     lines = {(count, name): streams(
         ["0-1 size=1M depth=4", *(f"{2 + at}-1 size=4K depth=8 rate=5G {UNYIELDING}"
                                   for at in range(count))], {**RACK, **CONTROLS[name]})

@@ -94,6 +94,17 @@ fn a_dead_and_a_slow_uplink_are_avoided() {
     assert!(blind > sound * 3 / 2, "{blind} ps with spray");
 }
 
+/// A request for credit that is sent on a dead path must not be repeated there for ever.
+#[test]
+fn credit_is_requested_around_a_dead_uplink() {
+    const RUN: &str = "workload permutation|nodes 128|bytes 4000000|fail 160-192@20us|end 100ms";
+    for law in ["eqds:line=400Gbps:window=640K", "homa:window=640K"] {
+        for seed in 1..=3 {
+            run(&format!("{RUN}|policy cc={law},path=reps,loss=rack"), seed);
+        }
+    }
+}
+
 /// The windows of every law bound retransmissions, too.
 #[test]
 fn incasts_end_under_every_law() {

@@ -56,16 +56,16 @@ struct Run {
 /// Runs all measurements; `htsim` is the path of `htsim_eqds`.
 pub fn run(repeats: usize, htsim: Option<&Path>) -> io::Result<Section> {
     let matrix = Matrix::write()?;
-    let (mut ours, mut packets, mut two, mut peer) = (vec![], vec![], vec![], vec![]);
+    let (mut ours, mut chunks, mut two, mut peer) = (vec![], vec![], vec![], vec![]);
     for _ in 0..repeats {
         ours.push(simulate(&matrix, &[])?);
-        packets.push(simulate(&matrix, &["--chunk=4K"])?);
+        chunks.push(simulate(&matrix, &["--chunk=32K"])?);
         two.push(simulate(&matrix, &["--cores=2"])?);
         if let Some(program) = htsim {
             peer.push(run_htsim(program, &matrix.0)?);
         }
     }
-    let rows = [("1 core", &ours), ("1 core, chunks of 4 KiB", &packets), ("2 cores", &two)];
+    let rows = [("1 core", &ours), ("1 core, chunks of 32 KiB", &chunks), ("2 cores", &two)];
     let mut markdown = format!(
         "### Simulator: permutation of {NICS} NICs, {BYTES} bytes each, median of {repeats} \
          [least, most]\n\n\

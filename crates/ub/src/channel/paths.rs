@@ -68,6 +68,8 @@ pub(super) struct Paths {
     probes_due: u32,
     /// The path of small messages.
     small: u8,
+    /// The path of the last packet that took its turn, whatever the policy prefers.
+    turn: u8,
     chunk: Chunk,
     choice: Box<dyn PathChoice>,
 }
@@ -85,6 +87,7 @@ impl Paths {
             usable: count,
             probes_due: 0,
             small: 0,
+            turn: 0,
             chunk: Chunk::default(),
             choice,
         }
@@ -122,6 +125,17 @@ impl Paths {
     #[inline]
     pub(super) fn has_room(&self) -> bool {
         self.choice.has_room(&self.views)
+    }
+
+    /// The usable path behind the one that this returned last.
+    pub(super) fn take_turn(&mut self) -> u8 {
+        let count = self.views.len();
+        let last = usize::from(self.turn);
+        let mut behind = (1..=count).map(|step| (last + step) % count);
+        if let Some(path) = behind.find(|path| self.views[*path].usable) {
+            self.turn = path as u8;
+        }
+        self.turn
     }
 
     /// The path that small messages take.

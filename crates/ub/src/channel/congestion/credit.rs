@@ -183,7 +183,13 @@ impl Channel {
     /// The next packet about credit, if one is due.
     pub(crate) fn next_credit(&mut self, config: &Config) -> Option<Transmit> {
         let packet = self.congestion.credit.take_packet()?;
-        Some(self.bare(config, self.acks.path(), packet))
+        // A path that has failed takes away whatever is sent on it, and nothing but credit tells a
+        // sender without credit that its request has arrived: each request takes another path.
+        let path = match packet {
+            Packet::CreditRequest(_) => self.paths.take_turn(),
+            _ => self.acks.path(),
+        };
+        Some(self.bare(config, path, packet))
     }
 
     pub(crate) fn handle_credit_request(
