@@ -39,9 +39,9 @@ enum Instead {
 /// Commands by their text, without comments, and why they are not run as printed.
 const EXCEPTIONS: &[(&str, Instead, &str)] = &[
     (
-        "fairway sim permutation --nodes 1024 --link 400G --bytes 64M --mtu 4K --chunk 32K --paths 256",
+        "fairway sim permutation --nodes 1024 --link 400G --bytes 64M --mtu 4K --paths 256",
         Instead::Run(
-            "fairway sim permutation --nodes 1024 --link 400G --bytes 1M --mtu 4K --chunk 32K --paths 256",
+            "fairway sim permutation --nodes 1024 --link 400G --bytes 1M --mtu 4K --paths 256",
         ),
         "64M for each of 1,024 hosts are most of a minute; 1M runs the same code",
     ),
