@@ -35,6 +35,7 @@ mod oracles;
 pub mod order;
 mod order_oracle;
 mod plan;
+mod recorded;
 pub mod storm;
 mod sweep;
 mod trace;

@@ -103,7 +103,7 @@ pub(crate) struct Extras {
 }
 
 /// Constant that separates the draw of missing memory from the others. It is chosen so that no seed
-/// recorded before missing memory existed (`seeds.txt`, `RECORDED` in `sweep.rs`) draws any; those
+/// recorded before missing memory existed (`seeds.txt`, `recorded.rs`) draws any; those
 /// seeds still stand for the worlds in which they failed.
 const MISSING: u64 = 2784;
 
@@ -190,7 +190,7 @@ impl Plan {
         policies::override_some(&mut Random::fork(seed, 8), &mut links);
         policies::probe_some(&mut Random::fork(seed, 12), &mut links);
         policies::give_credit(&mut Random::fork(seed, 10), &mut links, &mut schedulers);
-        policies::use_signals(&mut Random::fork(seed, 16), &mut links);
+        policies::use_signals(seed, &mut links);
         let mut random = Random::fork(seed, 3);
         let random = &mut random;
         let operations = random.magnitude(300);

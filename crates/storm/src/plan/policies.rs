@@ -2,6 +2,7 @@
 //! that old seeds keep their policies where none of these is drawn.
 
 use super::Link;
+use crate::recorded::is_older_than_signals;
 use fairway_device::random::Random;
 use fairway_ub::policy::{
     CaqmParameters, CongestionSpec, CubicParameters, DcqcnParameters, Explore, LossSpec,
@@ -68,8 +69,9 @@ pub(super) fn probe_some(random: &mut Random, links: &mut [Link]) {
 
 /// In one world of four, gives some ends of links NSCC, paths that are used again as they deliver,
 /// or loss detection by time.
-pub(super) fn use_signals(random: &mut Random, links: &mut [Link]) {
-    if !random.chance(250) {
+pub(super) fn use_signals(seed: u64, links: &mut [Link]) {
+    let random = &mut Random::fork(seed, 16);
+    if is_older_than_signals(seed) || !random.chance(250) {
         return;
     }
     for policies in links.iter_mut().flat_map(|link| &mut link.policies) {

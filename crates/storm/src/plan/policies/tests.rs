@@ -38,7 +38,7 @@ fn a_quarter_of_the_worlds_have_signals_of_paths() {
     for seed in 0..1000 {
         let mut links = draw_links(&mut Random::fork(seed, 1), 3);
         let before = policies(&links);
-        use_signals(&mut Random::fork(seed, 16), &mut links);
+        use_signals(seed, &mut links);
         let after = policies(&links);
         kept += u32::from(before == after);
         names.extend(after.iter().flat_map(|spec| {
