@@ -6,7 +6,7 @@ simulator's default, each replaced by another.
              link: time over that of the bytes alone, for every law
     parts    the same for the default law with other path choices, loss detectors and chunks
 
-    python3 repro/control.py                        # two minutes of a core, into target/control
+    python3 repro/control.py                        # four minutes of a core, into target/control
     python3 repro/control.py --only parts --seeds 1
     python3 repro/control.py --uec ~/uet-htsim/htsim/sim/build/datacenter/htsim_uec
 
@@ -19,6 +19,7 @@ Writes a CSV for each table, and page.md.
 
 import argparse
 import pathlib
+import random
 import re
 import subprocess
 import tempfile
@@ -149,7 +150,6 @@ def seeds(options):
 
 def matrix(nodes, size, seed):
     """A permutation without fixed points, as `fairway sim` has."""
-    import random
     draw = random.Random(seed)
     while True:
         to = list(range(nodes))
@@ -167,12 +167,13 @@ def connections(nodes, flows, size):
 
 def completion_us(program, text, more):
     """When the last flow of a connection matrix has ended."""
-    with tempfile.NamedTemporaryFile("w", suffix=".cm") as file:
-        file.write(text)
-        file.flush()
-        command = [program, "-tm", file.name, "-nodes", NODES, "-tiers", 3, "-linkspeed", 400_000,
-                   "-mtu", 4160, "-paths", 256, "-end", 10_000, "-sender_cc_only", *more]
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    # It leaves files in the folder where it runs.
+    with tempfile.TemporaryDirectory() as folder:
+        flows = pathlib.Path(folder, "flows.cm")
+        flows.write_text(text)
+        command = [program.resolve(), "-tm", flows, "-nodes", NODES, "-tiers", 3, "-linkspeed",
+                   400_000, "-mtu", 4160, "-paths", 256, "-end", 10_000, "-sender_cc_only", *more]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, cwd=folder)
     ended = [float(at) for at in re.findall(r"finished at ([0-9.]+)", done.stdout)]
     if done.returncode or not ended:
         raise SystemExit(f"{' '.join(map(str, command))}: {(done.stderr or done.stdout)[-500:]}")

@@ -174,11 +174,6 @@ impl Nscc {
         }
     }
 
-    /// The mean queueing delay.
-    pub fn mean_delay(&self) -> Duration {
-        self.mean
-    }
-
     /// The base round trip; zero if none is known.
     fn base(&self) -> Duration {
         match self.parameters.base {

@@ -58,7 +58,7 @@ impl Rack {
     }
 
     /// The reordering window.
-    pub fn window(&self, smoothed_rtt: Duration) -> Duration {
+    fn window(&self, smoothed_rtt: Duration) -> Duration {
         let learned = self.spread.saturating_add(self.spread.divided_by(MARGIN_PART));
         learned.clamp(smoothed_rtt.divided_by(LEAST_PART), smoothed_rtt.times(MOST_ROUND_TRIPS))
     }
