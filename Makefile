@@ -19,13 +19,20 @@ THREADS := slot::tests ready_queue::tests
 # Options of `make sanitizers`: SANITIZERS="--only thread --front verbs".
 SANITIZERS ?=
 
+# The interpreter of `make wheel` and `make test-wheel`.
+PYTHON ?= python3
+
+# The environment of `make test-torch`.
+TORCH_ENV ?= target/torchenv
+
 PREFIX ?= /usr/local
 DESTDIR ?=
 INSTALL ?= install
 BUILT := $(abspath $(or $(CARGO_TARGET_DIR),target))/release
 
 .PHONY: run test lint bench soak order-check injected-bugs fuzz replay miri loom sanitizers deny \
-	minimum docs book interop policies verbs install-rvma install-verbs clean
+	minimum docs book interop policies verbs nccl bench-nccl wheel test-wheel test-torch \
+	install-rvma install-verbs install-nccl clean
 
 run:       ## Build, copy a 256 MiB file by remote WRITE over 16 paths, print a short table.
 	$(CARGO) build --release --package fairway-cli --package xtask
@@ -106,10 +113,11 @@ policies:  ## The examples of policies as modules (needs clang, lld, and rustup 
 	for name in aimd p2c; do $(CLANG) --target=wasm32 -O2 -nostdlib -ffreestanding -Wall -Wextra \
 		-Wl,--no-entry,--strip-all,-z,stack-size=8192 \
 		-o examples/policies/c/$$name.wasm examples/policies/c/$$name.c || exit 1; done
-	cd examples/policies/rust && $(CARGO) build --release --examples
-	cp examples/policies/rust/target/wasm32-unknown-unknown/release/examples/aimd.wasm \
-		examples/policies/rust/target/wasm32-unknown-unknown/release/examples/swift.wasm \
-		examples/policies/rust/
+	cd examples/policies/rust && $(CARGO) build --release --examples --config \
+		'target.wasm32-unknown-unknown.rustflags = ["--remap-path-prefix=$(CURDIR)=fairway"]'
+	for name in aimd swift rack filling drr eqds mprdma; do \
+		cp examples/policies/rust/target/wasm32-unknown-unknown/release/examples/$$name.wasm \
+		examples/policies/rust/ || exit 1; done
 
 install-rvma: ## The C library librvma, its header, pkg-config file and man pages: make install-rvma PREFIX=/usr
 	$(CARGO) build --release --package fairway-rvma
@@ -128,6 +136,30 @@ install-verbs: ## The fairway tool and the verbs library behind it: make install
 	$(INSTALL) -m 755 $(BUILT)/fairway-verbs/libibverbs.so.1 $(DESTDIR)$(PREFIX)/lib/fairway/
 	ln -sf libibverbs.so.1 $(DESTDIR)$(PREFIX)/lib/fairway/librdmacm.so.1
 	$(INSTALL) -m 644 man/fairway*.1 $(DESTDIR)$(PREFIX)/share/man/man1
+
+wheel:     ## The wheel of the Python package, in target/wheels (needs the network, for maturin and auditwheel).
+	$(XTASK) wheel --python $(PYTHON)
+
+test-wheel: ## Installs the wheel outside of the repository, with numpy and more of PyPI, and runs its tests there.
+	$(XTASK) wheel --test --python $(PYTHON)
+
+test-torch: ## The backend of torch.distributed, with torch of PyPI in TORCH_ENV (1.5 GB; needs the network once).
+	[ -x $(TORCH_ENV)/bin/python ] || $(PYTHON) front/python/tools/torch_env.py $(TORCH_ENV)
+	$(CARGO) build --release --package fairway-python
+	$(TORCH_ENV)/bin/python front/python/tools/torch_tests.py $(BUILT)/lib_fairway.so
+
+nccl:      ## libnccl-net-fairway.so, the network plug-in of NCCL, in target/release.
+	$(CARGO) build --release --package fairway-nccl
+	cp $(BUILT)/libnccl_net_fairway.so $(BUILT)/libnccl-net-fairway.so
+
+bench-nccl: nccl ## The plug-in beside TCP over loopback, with a C program in NCCL's place.
+	$(CC) -std=c11 -O2 -o $(BUILT)/nccl-bench front/nccl/tests/c/bench.c \
+		front/nccl/tests/c/plugin.c -pthread -ldl
+	FAIRWAY_NCCL_IFNAME=lo $(BUILT)/nccl-bench $(BUILT)/libnccl-net-fairway.so 12
+
+install-nccl: nccl ## The network plug-in of NCCL: make install-nccl PREFIX=/usr
+	$(INSTALL) -d $(DESTDIR)$(PREFIX)/lib
+	$(INSTALL) -m 755 $(BUILT)/libnccl-net-fairway.so $(DESTDIR)$(PREFIX)/lib/
 
 clean:
 	$(CARGO) clean

@@ -59,7 +59,7 @@ PARTS = {
 NODES, MEGABYTE = 128, 1000 * 1000
 PERMUTATION = {"nodes": NODES, "bytes": 16 * MEGABYTE}
 SHORT = {"nodes": NODES, "bytes": 4 * MEGABYTE}
-RING = {"nodes": 16, "bytes": 16 * MEGABYTE}
+RING = {"nodes": 16, "bytes": 16 * MEGABYTE, "collectives": "flows"}
 UPLINK = "160-192"
 
 
@@ -192,7 +192,8 @@ def main():
     options = parser.parse_args()
     began, runs = time.monotonic(), Runs(options)
     figures = [EXPERIMENTS[name](runs, options) for name in options.only or EXPERIMENTS]
-    publish(figures, options.out, "Laws and scenarios", time.monotonic() - began)
+    publish(figures, options.out, "Laws and scenarios", time.monotonic() - began,
+            options.json)
     runs.keep()
 
 

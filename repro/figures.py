@@ -2,6 +2,7 @@
 to draw with, and together a page."""
 
 import csv
+import json
 import sys
 
 
@@ -41,8 +42,9 @@ def write_csv(path, heads, rows):
         writer.writerows(rows)
 
 
-def publish(figures, directory, title, seconds):
-    """Writes every figure as CSV and PNG, and all of them as a page, which it prints."""
+def publish(figures, directory, title, seconds, as_json=False):
+    """Writes every figure as CSV and PNG, and all of them as a page. Prints the page, or with
+    `as_json` an object for each figure."""
     directory.mkdir(parents=True, exist_ok=True)
     drawing = pyplot()
     out = [f"# {title}", ""]
@@ -66,4 +68,9 @@ def publish(figures, directory, title, seconds):
         out += [figure.note, ""] if figure.note else []
     out.append(f"{seconds:.0f} seconds in all.")
     (directory / "page.md").write_text("\n".join(out) + "\n")
-    print((directory / "page.md").read_text())
+    if not as_json:
+        print((directory / "page.md").read_text())
+        return
+    for figure in figures:
+        print(json.dumps({"figure": figure.name, "title": figure.title, "published": figure.paper,
+                          "note": figure.note, "heads": figure.heads, "rows": figure.rows}))

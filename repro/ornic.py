@@ -113,7 +113,7 @@ def losing(options):
         curves(found, chances, "loss"))]
 
 
-STACKS = {"direct placement": ["--policy", "cc=fixed:1M,loss=receiver"], "go-back-N": ["--stack", "roce", "--policy", "cc=fixed:1G"],
+STACKS = {"direct placement": ["--policy", "cc=fixed:1M,path=spray,loss=receiver"], "go-back-N": ["--stack", "roce", "--policy", "cc=fixed:1G"],
           "selective repeat": ["--stack", "roce-irn", "--policy", "cc=fixed:1M"]}
 
 

@@ -84,7 +84,7 @@ PUBLISHED = {"sweep3d": "mean 3.56, up to 4.4", "halo3d": "mean 1.57, up to 1.89
 # Switches of SST's merlin: link and both buffers, 2 KiB packets, cut-through, no packet is lost; so
 # neither packets that overtake each other nor those that wait for long are taken for lost.
 COMMON = {"latency": "140ns", "mtu": "2K", "switching": "cut-through", "ecn": "off",
-          "queue": "64M", "policy": "cc=fixed:1M,loss=receiver",
+          "queue": "64M", "policy": "cc=fixed:1M,path=spray,loss=receiver",
           "reorder-tolerance": 65536, "timeout-min": "20ms", "end": "1s", "copy": "80G", "eager": 16000}
 MOTIFS = {
     "sweep3d": {"cells": "30x30x30", "layers": 10, "compute": "1ns"},
@@ -165,7 +165,8 @@ def main():
              "SST RDMA / RVMA", "SST ratio"], rows,
             f"RDMA over RVMA, of all networks: {PUBLISHED[motif]}.",
             f"Here, over RVMA: {'; '.join(means)}.", draw=curves(networks, links, ratios)))
-    publish(figures, options.out, "RVMA's simulations, run again", time.monotonic() - began)
+    publish(figures, options.out, "RVMA's simulations, run again", time.monotonic() - began,
+            options.json)
     runs.keep()
 
 

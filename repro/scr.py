@@ -35,7 +35,8 @@ def main():
     for name in options.only or EXPERIMENTS:
         made = EXPERIMENTS[name](runs)
         figures += made if isinstance(made, list) else [made]
-    publish(figures, options.out, "SCR's evaluation, run again", time.monotonic() - began)
+    publish(figures, options.out, "SCR's evaluation, run again", time.monotonic() - began,
+            options.json)
     runs.keep()
 
 

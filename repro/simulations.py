@@ -21,6 +21,7 @@ def arguments(parser, experiments, full=True):
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs at a time")
     if full:
         parser.add_argument("--full", action="store_true", help="sizes as published: takes hours")
+    parser.add_argument("--json", action="store_true", help="print a JSON object for each figure")
     parser.add_argument("--csv", type=pathlib.Path, help="write every run to a file")
     parser.add_argument("--only", action="append", choices=list(experiments),
                         help="one of the experiments; may be repeated")
@@ -34,8 +35,10 @@ class Runs:
         self.done = {}
 
     def make(self, lines):
-        """Runs all scenarios that were not run yet: each a workload and a dict of settings."""
-        wanted = [line for line in dict.fromkeys(map(self.key, lines)) if line not in self.done]
+        """Runs all scenarios that were not run yet: each a workload (and its file) and a dict of
+        settings, or a list of such scenarios, of which each is a seed."""
+        each = (one for line in lines for one in (line if isinstance(line, list) else [line]))
+        wanted = [line for line in dict.fromkeys(map(self.key, each)) if line not in self.done]
         with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
             for count, (line, results) in enumerate(zip(wanted, pool.map(self.run, wanted)), 1):
                 self.done[line] = results
@@ -49,7 +52,8 @@ class Runs:
         workload, settings = line
         each = ((name, one) for name, value in sorted(settings.items())
                 for one in (value if isinstance(value, (list, tuple)) else [value]))
-        return (workload, *(f"--{name}={value}" for name, value in each))
+        words = workload if isinstance(workload, tuple) else (workload,)
+        return (*words, *(f"--{name}={value}" for name, value in each))
 
     def run(self, line):
         seeds = [] if any(word.startswith("--seeds=") for word in line) \
@@ -72,7 +76,8 @@ class Runs:
 
     def results(self, line):
         """What each seed came to."""
-        return self.done[self.key(line)]
+        lines = line if isinstance(line, list) else [line]
+        return [result for one in lines for result in self.done[self.key(one)]]
 
     def values(self, line, figure="completion_us"):
         """What each seed came to; `figure` may be within another, as `fct_us.p99`."""

@@ -5,8 +5,15 @@
              that are split
     incast   section 6.3.1 (Fig. 9): 15 to 1 beside a permutation; with and without pauses
     loss     section 6.3.2 (Fig. 10): packets lost at random
+    ranks    section 6.1 (Fig. 5, 6, 18): collectives of 16 to 512 ranks, one path and many
+    sizes    the same of 16 ranks, by length
+    paths    appendix C.3.3 (Fig. 19): number of paths
+    live     collectives by the state machine of live ranks, beside the flows of all the others
+    training section 6.2 (Fig. 8a): a step of data-parallel training
+    experts  section 6.2 (Fig. 8b): layers of a mixture of experts
 
-    python3 repro/uccl.py                     # 128 NICs, some minutes, into target/uccl
+    python3 repro/uccl.py                     # half an hour of a busy core, into target/uccl
+    python3 repro/uccl.py --quick             # fewer and smaller runs
     python3 repro/uccl.py --only table4 --full    # 1,024 NICs, 64 MB each, as published: some 20
                                               # minutes of a core for each seed
 
@@ -19,10 +26,12 @@ Writes a CSV for each figure, page.md, and PNGs if matplotlib is there (repro/re
 
 import argparse
 import pathlib
+import sys
 import time
 
 from figures import Figure, publish
 from simulations import ROOT, Runs, arguments
+from uccl_collectives import bars, experts, live, paths, ranks, sizes, training
 
 # Completion in ms, sender-driven and receiver-driven, of 64 MB: ideal is 1.28.
 TABLE4 = [
@@ -42,7 +51,7 @@ EQDS = "cc=eqds:line=400Gbps:window=640K:ahead=640K,path=reps,loss=rack"
 
 def table4(runs, options):
     """A permutation, each NIC sending so many bytes; how much longer than the link alone takes."""
-    nodes, megabytes = (1024, 64) if options.full else (128, 16)
+    nodes, megabytes = (1024, 64) if options.full else (64, 4) if options.quick else (128, 16)
     base = {"nodes": nodes, "bytes": megabytes * MEGABYTES, "mtu": "4K", "paths": 256,
             "link": "400G"}
     ideal_us = megabytes * MEGABYTES * 8 / 400e3
@@ -98,7 +107,7 @@ def incast(runs, options):
         "RoCE, no rates, pauses": {"stack": "roce", "policy": "cc=fixed:1G", "pfc": "200K:160K"},
         "DCQCN, one path, pauses": {"policy": "cc=dcqcn:line=400Gbps", "paths": 1,
                                     "pfc": "200K:160K"},
-        "DCQCN, 256 paths, drops": {"policy": "cc=dcqcn:line=400Gbps"},
+        "DCQCN, 256 paths, drops": {"policy": "cc=dcqcn:line=400Gbps,path=spray"},
     }
     lines = {name: ("incast-permutation", {**base, **kind}) for name, kind in kinds.items()}
     runs.make(lines.values())
@@ -126,15 +135,18 @@ def incast(runs, options):
 
 
 def loss(runs, options):
-    """A ring all-reduce and an all-to-all of 16 NICs while packets are lost, by Fairway and by RoCE."""
-    chances = ["0", "0.00001", "0.0001", "0.001", "0.01"]
+    """Ring all-reduces and an all-to-all of 16 NICs while packets are lost, by Fairway and RoCE."""
+    chances = ["0", "0.001"] if options.quick else ["0", "0.00001", "0.0001", "0.001", "0.01"]
     megabytes = 64 if options.full else 16
+    ring = {"nodes": 16, "bytes": megabytes * MEGABYTES}
     kinds = {
-        "all-reduce": ("ring-allreduce", {"nodes": 16, "bytes": megabytes * MEGABYTES}),
+        "all-reduce": ("ring-allreduce", {**ring, "slot": "256K", "collectives": "flows"}),
+        "all-reduce, whole pieces": ("ring-allreduce", {**ring, "collectives": "flows"}),
         "all-to-all": ("all-to-all", {"nodes": 16, "bytes": megabytes * MEGABYTES // 16}),
     }
     # RoCE as it is deployed: with DCQCN, and go-back-N where pauses keep what queues would lose.
-    stacks = {"Fairway": {}, "RoCE, go-back-N": {"stack": "roce", "pfc": "200K:160K"},
+    stacks = {"Fairway": {}, "Fairway, one path": {"paths": 1},
+              "RoCE, go-back-N": {"stack": "roce", "pfc": "200K:160K"},
               "RoCE, IRN": {"stack": "roce-irn"}}
     lines = {(stack, name, chance): (workload, {**settings, **more, "loss": chance})
              for name, (workload, settings) in kinds.items() for chance in chances
@@ -154,40 +166,38 @@ def loss(runs, options):
         for at, name in enumerate(kinds):
             for color, stack in enumerate(stacks):
                 axes.plot(chances, [runs.median(lines[stack, name, chance]) for chance in chances],
-                          ["o-", "s:"][at], color=f"C{color}", label=f"{stack}, {name}")
+                          ["o-", "^--", "s:"][at], color=f"C{color}", label=f"{stack}, {name}")
         axes.set_yscale("log")
         axes.set_xlabel("loss")
         axes.set_ylabel("us")
 
+    heads = [head for name in kinds
+             for head in (f"{name}, us", "of clean speed", "resent", "time-outs")]
     return Figure(
-        "Figure 10", f"packets lost at random, {megabytes} MB, {options.seeds} seeds",
-        ["", "loss", "all-reduce, us", "of clean speed", "resent", "time-outs", "all-to-all, us",
-         "of clean speed", "resent", "time-outs"], rows,
-        "for UCCL 77-97 % (all-reduce) and 59-78 % (all-to-all) of the clean speed at 0.0001; 58 % and "
-        "72 % at 0.01 for 1 GB. RDMA NICs: about 23 % at 1/16384.", draw=draw)
+        "Figure 10", f"packets lost at random, {megabytes} MB, {options.seeds} seeds; messages of "
+        "at most 256 KiB, or whole pieces of the ring", ["", "loss", *heads], rows,
+        "for UCCL 77-97 % (all-reduce) and 59-78 % (all-to-all) of the clean speed at 0.0001; 58 % "
+        "and 72 % at 0.01 for 1 GB. RDMA NICs: about 23 % at 1/16384.", draw=draw)
 
 
-def bars(axes, names, series):
-    """Groups of bars: for each name one of every series."""
-    width = 0.8 / len(series)
-    for at, (label, values) in enumerate(series.items()):
-        axes.bar([place + at * width for place in range(len(names))], values, width, label=label)
-    middle = 0.4 - width / 2
-    axes.set_xticks([place + middle for place in range(len(names))], names, fontsize=6, rotation=12)
-
-
-EXPERIMENTS = {"table4": table4, "incast": incast, "loss": loss}
+EXPERIMENTS = {"table4": table4, "incast": incast, "loss": loss, "ranks": ranks, "sizes": sizes,
+               "paths": paths, "live": live, "training": training, "experts": experts}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments(parser, EXPERIMENTS)
+    parser.add_argument("--quick", action="store_true", help="fewer ranks, sizes and models")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target/uccl")
     options = parser.parse_args()
     began, runs = time.monotonic(), Runs(options)
-    figures = [EXPERIMENTS[name](runs, options) for name in options.only or EXPERIMENTS]
-    publish(figures, options.out, "UCCL's simulations, run again", time.monotonic() - began)
+    figures = []
+    for name in options.only or EXPERIMENTS:
+        figures.append(EXPERIMENTS[name](runs, options))
+        print(f"{name}: done after {time.monotonic() - began:.0f} s", file=sys.stderr)
+    publish(figures, options.out, "UCCL's simulations, run again", time.monotonic() - began,
+            options.json)
     runs.keep()
 
 

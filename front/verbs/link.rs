@@ -24,7 +24,7 @@ fn run(command: &mut Command) -> io::Result<Vec<u8>> {
 }
 
 /// Directory into which cargo builds.
-fn target_directory(cargo: &str, root: &Path) -> io::Result<PathBuf> {
+pub fn target_directory(cargo: &str, root: &Path) -> io::Result<PathBuf> {
     const KEY: &str = "\"target_directory\":\"";
     let metadata = run(Command::new(cargo)
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])

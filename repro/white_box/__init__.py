@@ -17,7 +17,7 @@ SCHEDULERS = {
 
 def streams(each, settings, sched=None):
     """A run of streams."""
-    policy = {"policy": f"cc=fixed:1M,sched={sched}"} if sched else {}
+    policy = {"policy": f"cc=fixed:1M,path=spray,sched={sched}"} if sched else {}
     return "streams", {**RACK, **policy, **settings, "stream": tuple(each)}
 
 

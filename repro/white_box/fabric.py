@@ -5,7 +5,7 @@ from simulations import spread
 
 from . import LINE, median_from, of_stream, streams, trace
 
-UNYIELDING = "policy=cc=fixed:4M"
+UNYIELDING = "policy=cc=fixed:4M,path=spray"
 RACK = {"nodes": 4, "hosts-per-leaf": 4, "queue": "512K", "end": "8ms", "measure": "3ms",
         "acknowledge-every": 4}
 
@@ -132,7 +132,7 @@ def loss(runs):
     detectors = ["path-order", "sack", "receiver"]
     settings = {"nodes": 2, "hosts-per-leaf": 2, "end": "22ms", "measure": "2ms", "latency": "1us"}
     lines = {(chance, name): streams(["0-1 size=1M depth=4"], {
-        **settings, "loss": chance, "policy": f"cc=fixed:256K,loss={name}"})
+        **settings, "loss": chance, "policy": f"cc=fixed:256K,path=spray,loss={name}"})
         for chance in chances for name in detectors}
     runs.make(lines.values())
     rows = []

@@ -7,18 +7,18 @@ from . import LINE, of_stream, streams
 
 RACK = {"nodes": 20, "hosts-per-leaf": 20, "queue": "1M", "latency": "500ns", "end": "24ms",
         "measure": "8ms"}
-UNYIELDING = "policy=cc=fixed:4M"
+UNYIELDING = "policy=cc=fixed:4M,path=spray"
 # For a round trip of 2.7 us and a bandwidth-delay product of 34 KB.
 SWIFT = ("cc=swift:target=4711ns:range=1346ns:ai=16704:min=8352:max=50484:initial=50484:loss=5,"
          "path=spray,loss=path-order")
 CONTROLS = {
-    "EQDS": {"policy": "cc=eqds"},
-    "Homa": {"policy": "cc=homa"},
+    "EQDS": {"policy": "cc=eqds,path=spray"},
+    "Homa": {"policy": "cc=homa,path=spray"},
     "Swift": {"policy": SWIFT},
     "NSCC": {},
-    "DCQCN": {"policy": "cc=dcqcn:line=100Gbps"},
-    "DCQCN and pauses": {"policy": "cc=dcqcn:line=100Gbps", "pfc": "200K:160K"},
-    "back-pressure": {"policy": "cc=backpressure"},
+    "DCQCN": {"policy": "cc=dcqcn:line=100Gbps,path=spray"},
+    "DCQCN and pauses": {"policy": "cc=dcqcn:line=100Gbps,path=spray", "pfc": "200K:160K"},
+    "back-pressure": {"policy": "cc=backpressure,path=spray"},
 }
 
 

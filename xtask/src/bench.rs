@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::programs::{catch_signals, check_signals};
 
+mod collectives;
 mod engine;
 mod machine;
 mod measure;
@@ -75,11 +76,12 @@ const LINES: &[Line] = &[
 ];
 
 /// Parts other than those of the transaction layer.
-const OTHER_PARTS: &[&str] = &["transport", "verbs", "sim", "nic", NETWORKS, PEERS];
+const OTHER_PARTS: &[&str] = &["transport", "verbs", "sim", "nic", NETWORKS, PEERS, COLLECTIVES];
 /// Parts that run only if they are named explicitly, because they take minutes; `networks` requires
 /// root.
 const NETWORKS: &str = "networks";
 const PEERS: &str = "peers";
+const COLLECTIVES: &str = "collectives";
 
 /// Options of the command line.
 struct Options {
@@ -96,6 +98,8 @@ struct Options {
     networks: networks::Choice,
     /// Options of the part `peers`.
     peers: peers::Choice,
+    /// Options of the part `collectives`.
+    collectives: collectives::Choice,
     /// Whether JSON is written to standard output, instead of the table.
     json: bool,
 }
@@ -138,13 +142,13 @@ pub fn run(args: &[String]) -> io::Result<()> {
         print(&format!("\n{}", section.markdown));
         parts.push(json!({ "part": section.name, "rows": section.json }));
     }
-    if options.part.as_deref() == Some(NETWORKS) {
-        let section = networks::run(&options.networks)?;
-        print(&format!("\n{}", section.markdown));
-        parts.push(json!({ "part": section.name, "rows": section.json }));
-    }
-    if options.part.as_deref() == Some(PEERS) {
-        let section = peers::run(&options.peers, options.duration)?;
+    let long = match options.part.as_deref() {
+        Some(NETWORKS) => Some(networks::run(&options.networks)?),
+        Some(PEERS) => Some(peers::run(&options.peers, options.duration)?),
+        Some(COLLECTIVES) => Some(collectives::run(options.repeats, &options.collectives)?),
+        _ => None,
+    };
+    if let Some(section) = long {
         print(&format!("\n{}", section.markdown));
         parts.push(json!({ "part": section.name, "rows": section.json }));
     }
@@ -226,6 +230,7 @@ impl Options {
             verbs: verbs::Choice::default(),
             networks: networks::Choice::default(),
             peers: peers::Choice::default(),
+            collectives: collectives::Choice::default(),
             json: false,
         };
         let (mut repeats, mut duration) = (None, None);
@@ -272,11 +277,12 @@ impl Options {
                 "--column" => options.verbs.column = Some(value.clone()),
                 "--peer" => options.verbs.peer = Some(value.into()),
                 _ if options.networks.set(name, value)? || options.peers.set(name, value)? => {}
+                _ if options.collectives.set(name, value)? => {}
                 _ => {
                     let known = "--repeats, --duration, --place, --part, --htsim, --row, --column, \
                                  --peer, --json, --full";
-                    let (networks, peers) = (networks::OPTIONS, peers::OPTIONS);
-                    return Err(wrong(name, &format!("use {known}, {networks}, or {peers}")));
+                    let parts = [networks::OPTIONS, peers::OPTIONS, collectives::OPTIONS];
+                    return Err(wrong(name, &format!("use {known}, {}", parts.join(", "))));
                 }
             }
         }

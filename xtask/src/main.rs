@@ -13,12 +13,13 @@ mod pyverbs;
 mod sanitizers;
 mod storm;
 mod verbs;
+mod wheel;
 
 const USAGE: &str = "usage: xtask TASK
   demo                       copy a 256 MiB file by remote WRITE, and print a short table
   bench [--repeats N] [--duration MS] [--place loopback|veth|paths]
         [--part transport|order|isolation|mixed|mailbox|impaired|engines|pacer|fidelity|coalescing|
-         verbs|sim|nic|networks|peers] [--json]
+         verbs|sim|nic|networks|peers|collectives] [--json]
         [--full] [--rate MBPS,..] [--rtt MS,..] [--loss PERCENT,..] [--queue BDP,..] [--cc NAME,..]
         [--mode alone|beside|both] [--tcp system|reno|cubic|bbr] [--mtu BYTES] [--speedup N]
                              (for part networks, which runs only if it is named: cells, congestion
@@ -29,6 +30,11 @@ const USAGE: &str = "usage: xtask TASK
                              Programs are searched in PATH, those of --osu only in DIR. Rounds go on,
                              up to 3 N, until the middle half of each row is within PERCENT.
                              `bench --part peers --place loopback --repeats 2` takes some minutes)
+        [--torch PYTHON] [--networks host,leaf-spine,loss-0.1,loss-1,slow-path]
+        [--operations NAME,..] [--ranks N,..] [--bytes N,..]
+                             (for part collectives, which runs only if it is named: collective
+                             operations beside gloo, by a Python that has torch and the package
+                             fairway; on this host, and over emulated networks, which need root)
         [--row TEXT] [--column TEXT] [--peer SCRIPT]
                              (for part verbs: rows and columns with TEXT in their names, or the column
                              `queue pairs`; soft-RoCE between two guests that SCRIPT boots)
@@ -42,10 +48,16 @@ const USAGE: &str = "usage: xtask TASK
   sanitizers [OPTIONS]       run the C fronts under AddressSanitizer and ThreadSanitizer
                              (sanitizers --help)
   verbs                      build libibverbs.so.1 and librdmacm.so.1, in target/release/fairway-verbs
+  wheel [--test] [--python PATH]
+                             build the wheel of the Python package, or test it (wheel --help)
   tidy [OPTIONS]             check the sources: module circles, lengths, words (tidy --help)
   storm [--seeds A..B] [--threads N] [--bug NAME]
                              run the storm over a range of seeds, with a bug injected or without
-  storm --seed N [--trace]   replay one seed
+      [--where CONDITION,..] only seeds whose plan meets conditions (close>=30, puts, nodes<=2);
+                             a wrong one prints the names of all quantities; --list prints seeds
+      [--plan-of SEED]       with the plan of one seed: nodes, policies, kinds of faults
+  storm --seed N [--plan-of SEED] [--bug NAME] [--trace] [--trace-file FILE]
+                             replay one seed
   injected-bugs              inject each known bug, and fail unless the storm finds it";
 
 fn main() -> ExitCode {
@@ -61,6 +73,7 @@ fn main() -> ExitCode {
         let help = match task {
             "clients" => clients::HELP,
             "sanitizers" => sanitizers::HELP,
+            "wheel" => wheel::HELP,
             _ => USAGE,
         };
         println!("{help}");
@@ -79,6 +92,7 @@ fn main() -> ExitCode {
         "pyverbs" => pyverbs::run(rest),
         "sanitizers" => sanitizers::run(rest),
         "verbs" => verbs::run(),
+        "wheel" => wheel::run(rest),
         "storm" => storm::run(rest),
         "injected-bugs" => storm::injected_bugs(),
         _ => {

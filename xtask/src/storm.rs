@@ -3,27 +3,46 @@
 //! ```text
 //! storm [--seeds A..B] [--threads N]          run a range of seeds; stop at the first that fails;
 //!                                             print one hash of all packets and completions
-//!       [--bug NAME]                       with a bug injected, to find a seed that catches it
-//! storm --seed N [--trace] [--trace-file F]   run one seed, printing every event
+//!       [--where CONDITION,...]               only seeds whose plan meets each condition: a name
+//!                                             ("not zero"), NAME>=N or NAME<=N
+//!       [--list]                              print those seeds, and run none
+//!       [--plan-of SEED]                      with the plan of one seed: nodes, links, limits,
+//!                                             policies, kinds of operations and faults
+//!       [--bug NAME]                          with a bug injected, to find a seed that catches it
+//! storm --seed N [--plan-of SEED] [--bug NAME] run one seed; print or write every event
+//!       [--trace] [--trace-file F]
 //! injected-bugs                               inject every known bug; each has to be caught
 //! ```
 
 use fairway_storm::engine::{DropReason, InjectedBug};
 use fairway_storm::storm::{self, Options, Report};
-use fairway_storm::{Fault, bug_seeds, sweep, threads};
+use fairway_storm::{Condition, Fault, Variation, bug_runs, matching, sweep, threads};
 use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 use std::time::Instant;
 
+/// A range of seeds to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Search {
+    seeds: Range<u64>,
+    threads: usize,
+    variation: Variation,
+    /// Seeds whose plan does not meet these are skipped.
+    conditions: Vec<Condition>,
+}
+
 /// The requested task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Order {
-    Range { seeds: Range<u64>, threads: usize, bug: Option<InjectedBug> },
-    One { seed: u64, trace: bool, file: Option<String> },
+    Range(Search),
+    List { seeds: Range<u64>, conditions: Vec<Condition> },
+    One { seed: u64, variation: Variation, trace: bool, file: Option<String> },
 }
 
-const USAGE: &str = "usage: storm [--seeds A..B] [--threads N] [--bug NAME] | storm --seed N \
-                     [--trace] [--trace-file FILE]";
+const USAGE: &str = "usage: storm [--seeds A..B] [--threads N] [--where CONDITION,... [--list]] \
+                     [--plan-of SEED] [--bug NAME] | storm --seed N [--plan-of SEED] \
+                     [--bug NAME] [--trace] [--trace-file FILE]\n\
+                     conditions on plans: QUANTITY (not zero), QUANTITY>=N, QUANTITY<=N";
 /// Default seeds.
 const SEEDS: Range<u64> = 0..20_000;
 /// Number of seeds between two lines of progress.
@@ -36,28 +55,51 @@ const BUG_SEEDS: u64 = 1_000;
 /// Runs `storm` with the arguments that follow it. The error of a failing seed ends with the
 /// command that replays it.
 pub fn run(arguments: &[String]) -> io::Result<()> {
-    match parse(arguments).ok_or_else(|| io::Error::other(USAGE))? {
-        Order::Range { bug: Some(_), .. } if !cfg!(feature = "injected-bugs") => {
-            Err(io::Error::other("build with `--features injected-bugs` to have bugs to inject"))
-        }
-        Order::Range { seeds, threads, bug } => range(seeds, threads, bug),
-        Order::One { seed, trace, file } => one(seed, trace, file),
+    let order = parse(arguments).ok_or_else(|| io::Error::other(usage()))?;
+    let bug = match &order {
+        Order::Range(Search { variation, .. }) | Order::One { variation, .. } => variation.bug,
+        Order::List { .. } => None,
+    };
+    if bug.is_some() && !cfg!(feature = "injected-bugs") {
+        let text = "build with `--features injected-bugs` to have bugs to inject";
+        return Err(io::Error::other(text));
     }
+    match order {
+        Order::Range(search) => range(search),
+        Order::List { seeds, conditions } => {
+            matching(seeds, &conditions).for_each(|seed| println!("{seed}"));
+            Ok(())
+        }
+        Order::One { seed, variation, trace, file } => one(seed, variation, trace, file),
+    }
+}
+
+fn usage() -> String {
+    let quantities: Vec<_> = Condition::quantities().collect();
+    format!("{USAGE}\nquantities of plans: {}", quantities.join(", "))
 }
 
 fn parse(arguments: &[String]) -> Option<Order> {
     let (mut seeds, mut seed, mut count, mut trace, mut file) =
         (None, None, threads(), false, None);
-    let mut bug = None;
+    let mut variation = Variation::default();
+    let (mut conditions, mut lists) = (Vec::new(), false);
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "--trace" => trace = true,
+            "--list" => lists = true,
             "--trace-file" => file = Some(words.next()?.clone()),
             "--threads" => count = words.next()?.parse().ok()?,
             "--bug" => {
                 let name = words.next()?;
-                bug = Some(InjectedBug::ALL.into_iter().find(|bug| format!("{bug:?}") == *name)?);
+                let known = InjectedBug::ALL.into_iter().find(|bug| format!("{bug:?}") == *name);
+                variation.bug = Some(known?);
+            }
+            "--plan-of" => variation.plan_of = Some(words.next()?.parse().ok()?),
+            "--where" => {
+                let read: Option<Vec<_>> = words.next()?.split(',').map(Condition::parse).collect();
+                conditions.extend(read?);
             }
             "--seed" => seed = Some(words.next()?.parse().ok()?),
             "--seeds" => {
@@ -69,21 +111,30 @@ fn parse(arguments: &[String]) -> Option<Order> {
     }
     match (seeds, seed) {
         (seeds, None) if !trace && file.is_none() => {
-            Some(Order::Range { seeds: seeds.unwrap_or(SEEDS), threads: count, bug })
+            let seeds = seeds.unwrap_or(SEEDS);
+            if lists {
+                let is_plain = variation == Variation::default();
+                return is_plain.then_some(Order::List { seeds, conditions });
+            }
+            Some(Order::Range(Search { seeds, threads: count, variation, conditions }))
         }
-        (None, Some(seed)) if bug.is_none() => Some(Order::One { seed, trace, file }),
+        (None, Some(seed)) if conditions.is_empty() && !lists => {
+            Some(Order::One { seed, variation, trace, file })
+        }
         _ => None,
     }
 }
 
-fn range(seeds: Range<u64>, threads: usize, bug: Option<InjectedBug>) -> io::Result<()> {
+fn range(search: Search) -> io::Result<()> {
+    let Search { seeds, threads, variation, conditions } = search;
     println!("storm seeds {}..{} on {threads} threads", seeds.start, seeds.end);
     let start = Instant::now();
     let mut sums: Option<Report> = None;
     let mut done = 0;
     let mut digest = 0_u64;
     let mut failed = None;
-    sweep(seeds, threads, bug, |outcome| match outcome {
+    let all = seeds.end.saturating_sub(seeds.start);
+    sweep(seeds, threads, variation, &conditions, |outcome| match outcome {
         Ok(report) => {
             done += 1;
             digest = digest.rotate_left(5).wrapping_mul(DIGEST_FACTOR) ^ report.hash;
@@ -102,6 +153,9 @@ fn range(seeds: Range<u64>, threads: usize, bug: Option<InjectedBug>) -> io::Res
         return Err(io::Error::other(failure));
     }
     println!("{done} seeds passed in {:.1?}", start.elapsed());
+    if !conditions.is_empty() {
+        println!("{} seeds were skipped, whose plans do not meet the conditions", all - done);
+    }
     if let Some(sums) = &sums {
         summary(sums);
     }
@@ -147,14 +201,15 @@ fn summary(report: &Report) {
     }
 }
 
-fn one(seed: u64, trace: bool, file: Option<String>) -> io::Result<()> {
+fn one(seed: u64, variation: Variation, trace: bool, file: Option<String>) -> io::Result<()> {
     println!("storm seed {seed}");
     let sink: Option<Box<dyn Write>> = match file {
         Some(name) => Some(Box::new(BufWriter::new(std::fs::File::create(name)?))),
         None if trace => Some(Box::new(BufWriter::new(io::stdout()))),
         None => None,
     };
-    let report = storm::run(seed, Options { trace: sink, bug: None }).map_err(io::Error::other)?;
+    let options = Options { trace: sink, ..variation.options() };
+    let report = storm::run(seed, options).map_err(io::Error::other)?;
     summary(&report);
     Ok(())
 }
@@ -172,8 +227,9 @@ pub fn injected_bugs() -> io::Result<()> {
     std::panic::set_hook(Box::new(|_| {}));
     let mut free = Vec::new();
     for bug in InjectedBug::ALL {
-        let inject = |seed| storm::run(seed, Options { trace: None, bug: Some(bug) }).err();
-        let caught = bug_seeds(bug, BUG_SEEDS).find_map(inject);
+        let inject =
+            |(seed, variation): (u64, Variation)| storm::run(seed, variation.options()).err();
+        let caught = bug_runs(bug, BUG_SEEDS).find_map(inject);
         let Some(failure) = caught else {
             free.push(bug);
             continue;
@@ -199,21 +255,38 @@ mod tests {
             let words: Vec<String> = text.split_whitespace().map(String::from).collect();
             parse(&words)
         };
-        let default = Order::Range { seeds: SEEDS, threads: threads(), bug: None };
-        assert_eq!(parse(""), Some(default));
+        let default = Search {
+            seeds: SEEDS,
+            threads: threads(),
+            variation: Variation::default(),
+            conditions: Vec::new(),
+        };
+        assert_eq!(parse(""), Some(Order::Range(default.clone())));
+        let short = Search { seeds: 3..9, threads: 2, ..default };
+        assert_eq!(parse("--seeds 3..9 --threads 2"), Some(Order::Range(short.clone())));
+        let conditions = ["close>=5", "puts"].map(|text| Condition::parse(text).unwrap()).to_vec();
         assert_eq!(
-            parse("--seeds 3..9 --threads 2"),
-            Some(Order::Range { seeds: 3..9, threads: 2, bug: None })
+            parse("--seeds 3..9 --threads 2 --where close>=5,puts"),
+            Some(Order::Range(Search { conditions, ..short.clone() }))
         );
-        let bug = Some(InjectedBug::LeakSlot);
+        let conditions = vec![Condition::parse("close").unwrap()];
         assert_eq!(
-            parse("--seeds 3..9 --threads 2 --bug LeakSlot"),
-            Some(Order::Range { seeds: 3..9, threads: 2, bug })
+            parse("--seeds 3..9 --where close --list"),
+            Some(Order::List { seeds: 3..9, conditions })
         );
-        let file = Some(String::from("f"));
+        let variation = Variation { bug: Some(InjectedBug::LeakSlot), plan_of: Some(5) };
+        assert_eq!(
+            parse("--seeds 3..9 --threads 2 --bug LeakSlot --plan-of 5"),
+            Some(Order::Range(Search { variation, ..short }))
+        );
+        assert_eq!(
+            parse("--seed 7 --plan-of 5 --bug LeakSlot"),
+            Some(Order::One { seed: 7, variation, trace: false, file: None })
+        );
+        let (variation, file) = (Variation::default(), Some(String::from("f")));
         assert_eq!(
             parse("--seed 7 --trace --trace-file f"),
-            Some(Order::One { seed: 7, trace: true, file })
+            Some(Order::One { seed: 7, variation, trace: true, file })
         );
         for wrong in [
             "--trace",
@@ -222,7 +295,11 @@ mod tests {
             "--seed x",
             "--seeds 1..2 --trace",
             "--bug Nothing",
-            "--seed 1 --bug LeakSlot",
+            "--where Nothing",
+            "--seed 1 --plan-of",
+            "--seed 1 --where close",
+            "--seed 1 --list",
+            "--list --bug LeakSlot",
             "other",
         ] {
             assert_eq!(parse(wrong), None, "{wrong}");

@@ -6,7 +6,7 @@ use std::process::Command;
 const ARROWS: &[(&str, &[&str])] = &[
     ("fairway-wire", &[]),
     ("fairway-policy", &["fairway-wire"]),
-    ("fairway-device", &["fairway-wire"]),
+    ("fairway-device", &["fairway-wire", "fairway-policy"]),
     ("fairway-ub", &["fairway-wire", "fairway-policy", "fairway-device"]),
     ("fairway-roce", &["fairway-wire", "fairway-policy", "fairway-device"]),
     ("fairway-sandbox", &["fairway-wire", "fairway-policy"]),
@@ -40,8 +40,13 @@ const ARROWS: &[(&str, &[&str])] = &[
             "fairway",
         ],
     ),
+    ("fairway-collectives", &[]),
+    ("fairway-communicator", &["fairway-collectives", "fairway"]),
     ("fairway-storm", &["fairway-ub", "fairway-device"]),
-    ("fairway-sim", &["fairway-ub", "fairway-roce", "fairway-device", "fairway-sandbox"]),
+    (
+        "fairway-sim",
+        &["fairway-ub", "fairway-roce", "fairway-device", "fairway-sandbox", "fairway-collectives"],
+    ),
     ("fairway-nicmodel", &["fairway-ub", "fairway-roce", "fairway-device"]),
     (
         "fairway-cli",
@@ -52,6 +57,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "fairway-port",
             "fairway",
             "fairway-rdma",
+            "fairway-communicator",
             "fairway-sim",
             "fairway-nicmodel",
             "fairway-sandbox",
@@ -71,6 +77,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["fairway-wire", "fairway", "fairway-rdma", "fairway-roce", "fairway-verbs"],
     ),
     ("fairway-rvma", &["fairway"]),
+    ("fairway-python", &["fairway", "fairway-communicator"]),
+    ("fairway-nccl", &["fairway"]),
 ];
 
 /// Rooms whose code may use nothing but the standard `core` and `alloc`.

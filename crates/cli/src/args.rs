@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 use fairway::Spec;
 use fairway_sim::WORKLOADS;
 
+use crate::collective::CollectiveOptions;
 use crate::copy::{KeepFree, Portion};
 use crate::net::{self, ConnectOptions, NetOptions};
 use crate::nic::NicOptions;
@@ -41,6 +42,9 @@ pub(crate) enum Command {
     #[command(after_help = PERF_EXAMPLES, after_long_help = PERF_NOTES,
               override_usage = PERF_USAGE)]
     Perf(Box<PerfOptions>),
+    /// Measure collective operations of several ranks: all-reduce, all-gather, broadcast, ...
+    #[command(after_help = crate::collective::EXAMPLES)]
+    Collective(Box<CollectiveOptions>),
     /// Receive files into a directory, by remote WRITE into their memory-mapped pages
     #[command(after_help = "Example:\n  fairway serve --dir in --bind 0.0.0.0\n\n\
             Every host that reaches the port may store files there: serve trusted networks only.")]

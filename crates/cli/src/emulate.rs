@@ -1,5 +1,6 @@
 //! `fairway emulate`: a relay with impaired paths, or a whole network.
 
+mod flows;
 mod frame;
 mod network;
 

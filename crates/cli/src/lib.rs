@@ -2,13 +2,14 @@
 //!
 //! **What it is.** `perf` measures the transport with output like perftest's, `serve` and `copy`
 //! move files by remote WRITE, `emulate` impairs a network, `sim` simulates networks of thousands
-//! of NICs, `nic` runs the NIC model, `policy` checks policies that are files, `info` lists
-//! versions, datapaths and limits, and `doctor` explains what slows Fairway down. [`command`]
-//! describes all of it, for the manual pages and the shells' completions.
+//! of NICs, `collective` measures operations of groups of processes, `nic` runs the NIC model,
+//! `policy` checks policies that are files, `info` lists versions, datapaths and limits, and
+//! `doctor` explains what slows Fairway down. [`command`] describes all of it, for the manual pages
+//! and the shells' completions.
 //!
 //! **May import:** `fairway` (and through it the vocabulary of the protocol and the port), and the
-//! simulators: `fairway-sim` for `sim`, `fairway-nicmodel` for `nic`; `fairway-sandbox` for
-//! `policy`.
+//! simulators: `fairway-sim` for `sim`, `fairway-nicmodel` for `nic`; `fairway-communicator` for
+//! `collective`; `fairway-sandbox` for `policy`.
 //!
 //! **Invariants.** Bytes that the tool reports as measured were moved, and compared at their target
 //! unless the user disabled it. Everything the other side sends is parsed by total parsers. A name
@@ -22,6 +23,7 @@ use clap::{CommandFactory, FromArgMatches};
 
 mod args;
 mod codec;
+mod collective;
 mod copy;
 mod doctor;
 mod emulate;
@@ -94,6 +96,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Sim(options) => sim::run(&options),
         Command::Run(options) => verbs::run(&options),
         Command::Devices(options) => verbs::devices(&options),
+        Command::Collective(options) => collective::run(&options),
         Command::Nic(options) => nic::run(&options),
         Command::Policy(options) => policy::run(&options),
         Command::Top(options) => top::run(&options),

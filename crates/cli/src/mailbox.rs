@@ -16,9 +16,10 @@ use crate::failure::Failure;
 /// of an answer before the answer is acknowledged, so there are twice as many.
 const OUT_EACH: u64 = 8;
 
-/// Time for which a message waits for a slot. An acknowledgement comes sooner, and a peer that
-/// sends none must not hold up others.
-const SLOT_WAIT: Duration = Duration::from_millis(2);
+/// Largest number of messages to one peer that wait until an earlier one is acknowledged. Where
+/// acknowledgements are lost, a client may have the answers to any number of requests before this
+/// side learns of it; but it has at most four requests without an answer.
+const WAITING_EACH: usize = 8;
 
 /// Number of buffers for messages.
 #[derive(Clone, Copy, Debug)]
@@ -59,10 +60,19 @@ struct State {
     /// The peer whose message occupies each outgoing slot, and the number of slots of each peer.
     taken: Vec<Option<ChannelId>>,
     out: HashMap<ChannelId, u64>,
+    /// Messages for which there was no slot, in the order in which they are to be sent.
+    waiting: VecDeque<Waiting>,
     arrived: VecDeque<Completion>,
     scratch: Vec<Completion>,
     /// Status of the latest outgoing message that failed.
     failed: Option<Status>,
+}
+
+/// A message that waits for a slot.
+struct Waiting {
+    peer: Peer,
+    target: u32,
+    bytes: Vec<u8>,
 }
 
 impl State {
@@ -146,6 +156,7 @@ impl Mailbox {
             free: (0..slots.out).collect(),
             taken: vec![None; slots.out as usize],
             out: HashMap::new(),
+            waiting: VecDeque::new(),
             arrived: VecDeque::new(),
             scratch: Vec::new(),
             failed: None,
@@ -166,33 +177,65 @@ impl Mailbox {
                 self.slot_bytes
             )));
         }
-        let slot = self.slot_for(peer).ok_or_else(|| {
-            Failure::failed("too many messages have not been taken: wait for their completions")
-        })?;
-        let start = slot * self.slot_bytes;
-        if let Err(error) = self.outbox.write_at(start, bytes) {
-            self.state().free_slot(slot);
-            return Err(error.into());
+        let mut state = self.state();
+        state.fetch(&self.jetty);
+        self.send_waiting(&mut state);
+        let waiting = state.waiting.iter().filter(|other| other.peer == *peer).count();
+        let slot = if waiting == 0 { state.take(peer.channel()) } else { None };
+        match slot {
+            Some(slot) => Ok(self.post(&mut state, slot, peer, target, bytes)?),
+            None if waiting < WAITING_EACH => {
+                state.waiting.push_back(Waiting {
+                    peer: peer.clone(),
+                    target,
+                    bytes: bytes.to_vec(),
+                });
+                Ok(())
+            }
+            None => Err(Failure::failed(format!(
+                "{} messages to {} are not acknowledged, and at most {} may be: look whether that \
+                 program still runs",
+                state.out.get(&peer.channel()).unwrap_or(&0) + waiting as u64,
+                peer.address(),
+                OUT_EACH + WAITING_EACH as u64
+            ))),
         }
-        let posted = self.jetty.send(peer, target, self.outbox.slice(start..start + length), slot);
-        if posted.is_err() {
-            self.state().free_slot(slot);
-        }
-        Ok(posted?)
     }
 
-    /// Reserves a slot for a message to a peer. If there is none, polls the NIC for a moment,
-    /// because the acknowledgement that releases one may be behind the message that is answered.
-    fn slot_for(&self, peer: &Peer) -> Option<u64> {
-        let begun = Instant::now();
-        loop {
-            let mut state = self.state();
-            let slot = state.take(peer.channel());
-            if slot.is_some() || begun.elapsed() >= SLOT_WAIT {
-                return slot;
-            }
-            state.fetch(&self.jetty);
+    /// Posts a message that occupies `slot`.
+    fn post(
+        &self,
+        state: &mut State,
+        slot: u64,
+        peer: &Peer,
+        target: u32,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
+        let start = slot * self.slot_bytes;
+        let local = self.outbox.slice(start..start + bytes.len() as u64);
+        let posted = self
+            .outbox
+            .write_at(start, bytes)
+            .and_then(|()| self.jetty.send(peer, target, local, slot));
+        if posted.is_err() {
+            state.free_slot(slot);
         }
+        posted.map(drop)
+    }
+
+    /// Posts the messages that wait and for which there are slots now. One that can't be posted is
+    /// dropped, because its connection has ended, which is reported separately.
+    fn send_waiting(&self, state: &mut State) {
+        let mut rest = VecDeque::new();
+        while let Some(next) = state.waiting.pop_front() {
+            match state.take(next.peer.channel()) {
+                Some(slot) => {
+                    let _ = self.post(state, slot, &next.peer, next.target, &next.bytes);
+                }
+                None => rest.push_back(next),
+            }
+        }
+        state.waiting = rest;
     }
 
     /// Returns a received message, if there is one. Polls the NIC.
@@ -201,6 +244,7 @@ impl Mailbox {
         if state.arrived.is_empty() {
             state.fetch(&self.jetty);
         }
+        self.send_waiting(&mut state);
         let arrived = state.arrived.pop_front();
         drop(state);
         arrived.map_or(Ok(None), |completion| self.take(&completion))
@@ -273,7 +317,9 @@ impl Mailbox {
     /// separately.
     fn take(&self, completion: &Completion) -> Result<Option<Mail>, Failure> {
         if completion.kind != CompletionKind::Receive {
-            self.state().finish(completion);
+            let mut state = self.state();
+            state.finish(completion);
+            self.send_waiting(&mut state);
             return Ok(None);
         }
         let mut mail = None;
@@ -328,7 +374,7 @@ mod tests {
         let sent = (0..200)
             .filter(|_| mailbox.send(&to_greedy, silent.number(), b"answer").is_ok())
             .count();
-        assert_eq!(sent as u64, OUT_EACH);
+        assert_eq!(sent as u64, OUT_EACH + WAITING_EACH as u64);
         let inbox = Mailbox::new(&honest, None, 64).expect("a mailbox");
         for _ in 0..4 * OUT_EACH {
             // Slots of messages that have been acknowledged are released on demand.
@@ -339,5 +385,40 @@ mod tests {
         while mailbox.state().out.contains_key(&to_honest.channel()) {
             assert!(mailbox.poll().expect("no error").is_none());
         }
+    }
+    /// Regression test: `fairway perf` ended with an error when the acknowledgements of its answers
+    /// were late.
+    #[test]
+    fn messages_wait_for_acknowledgements_of_earlier_ones() {
+        let server = context();
+        let mailbox = Mailbox::new(&server, Some(1001), 64).expect("a mailbox");
+        let client = context();
+        client.connect(server.local_addrs()[0], TIMEOUT).expect("a connection");
+        let Ok(Event::Connected(peer)) = server.wait_event(TIMEOUT) else { panic!("no peer") };
+        // Messages are acknowledged only when receives for them are posted, which is later.
+        let late = client.create_jetty(JettyOptions::default()).expect("a Jetty");
+        let inbox = client.register(Memory::zeroed(16 * 64).expect("memory"), Rights::NONE);
+        let inbox = inbox.expect("a segment");
+        let count = OUT_EACH + WAITING_EACH as u64;
+        for number in 0..count {
+            mailbox.send(&peer, late.number(), &number.to_le_bytes()).expect("a slot, or a wait");
+        }
+        assert_eq!(mailbox.state().waiting.len(), WAITING_EACH);
+        let refused = mailbox.send(&peer, late.number(), b"one more").expect_err("refused");
+        assert!(refused.to_string().contains("16 messages to 127.0.0.1"), "{refused}");
+        for number in 0..count {
+            late.post_receive(inbox.slice(number * 64..(number + 1) * 64), number)
+                .expect("a receive");
+        }
+        let mut arrived = Vec::new();
+        while arrived.len() < count as usize {
+            assert!(mailbox.poll().expect("no error").is_none());
+            let Ok(completion) = late.wait(Duration::from_millis(1)) else { continue };
+            let mut bytes = [0; 8];
+            inbox.read_at(completion.id.value() * 64, &mut bytes).expect("in the segment");
+            arrived.push(u64::from_le_bytes(bytes));
+        }
+        arrived.sort_unstable();
+        assert_eq!(arrived, (0..count).collect::<Vec<_>>());
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct Service {
 
 pub(crate) const SERVE: Service = Service { command: "fairway serve", port: 4800 };
 pub(crate) const PERF: Service = Service { command: "fairway perf --server", port: 4820 };
-/// Default number of consecutive ports of each server.
+/// Number of consecutive ports of each server with the default number of paths.
 const SOCKETS: u16 = 4;
 /// Meaning of `--host-pressure` without a value.
 const HOST_PRESSURE: &str = "cpu,memory,receive-queue,transmit-queue";
@@ -35,7 +35,8 @@ pub(crate) struct NetOptions {
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = listen)]
     pub(crate) bind: Option<Listen>,
 
-    /// Number of paths, 1 to 256; the smaller value of both sides counts
+    /// Number of paths, 1 to 256; the smaller value of both sides counts. Each path is a pair of
+    /// UDP ports
     #[arg(long, value_name = "N", default_value_t = 16,
           value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) paths: u32,
@@ -46,15 +47,15 @@ pub(crate) struct NetOptions {
           value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(crate) engines: u32,
 
-    /// Sockets of each engine, 1 to 16, on consecutive ports
-    #[arg(long, value_name = "N", default_value_t = 4,
-          value_parser = clap::value_parser!(u32).range(1..=16))]
-    pub(crate) sockets: u32,
+    /// Sockets of each engine, 1 to 16, on consecutive ports [default: as many as give each path a
+    /// pair of ports of its own: 4 for up to 16 paths, 8 for 64, 16 for 256]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub(crate) sockets: Option<u32>,
 
     /// Congestion control, path choice, loss detection and scheduler, as cc=swift,path=spray. The
     /// built-in ones are cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure|nscc,
     /// path=spray|p2c|plb|mp-rdma|bitmap|reps, loss=path-order|sack|receiver|rack and
-    /// sched=greedy|static|water-filling|drr. cc and path may also name a WebAssembly file:
+    /// sched=greedy|static|water-filling|drr. Each kind may also name a WebAssembly file:
     /// cc=./mine.wasm
     #[arg(long, value_name = "NAME", value_parser = policy)]
     pub(crate) policy: Option<Policies>,
@@ -135,7 +136,6 @@ impl NetOptions {
     pub(crate) fn builder(&self, port: u16, towards: Option<IpAddr>) -> Builder {
         let mut builder = Context::builder()
             .port(self.bind.and_then(|listen| listen.port).unwrap_or(port))
-            .sockets(self.sockets as usize)
             .engines(self.engines as usize)
             .paths(self.paths)
             .host_pressure(self.host_pressure)
@@ -147,6 +147,9 @@ impl NetOptions {
         });
         if let Some(address) = self.bind.map(|listen| listen.address).or(anywhere) {
             builder = builder.bind(address);
+        }
+        if let Some(sockets) = self.sockets {
+            builder = builder.sockets(sockets as usize);
         }
         if let Some(address) = self.prometheus {
             builder = builder.prometheus(address);
@@ -187,15 +190,17 @@ impl NetOptions {
 
     /// Warns on standard error of settings without effect: an emulation of paths that the server
     /// does not have, and paths with the same pair of ports as others.
-    fn warn_of_paths(&self, peer: &Peer) {
-        let pairs = self.sockets * self.sockets;
-        if peer.paths() > pairs {
+    fn warn_of_paths(&self, context: &Context, peer: &Peer) {
+        let (paths, pairs) = (peer.paths(), peer.port_pairs());
+        if paths > pairs {
+            let own = context.local_addrs().len() as u32 / self.engines;
+            let needed = fairway_wire::sockets_for(paths);
             eprintln!(
-                "fairway: {} paths have {pairs} pairs of UDP ports if the server has as many sockets \
-                 (--sockets {}), so some take the same way through the network: raise --sockets on \
-                 both sides, or use at most {pairs} --paths",
-                peer.paths(),
-                self.sockets
+                "fairway: {paths} paths have {pairs} pairs of UDP ports ({own} sockets here, {} at \
+                 the server), so some take the same way through the network: both sides need \
+                 {needed} sockets, which --paths {paths} opens if --sockets is left out; or use at \
+                 most {pairs} --paths",
+                pairs / own.max(1)
             );
         }
         let last = self.emulate.as_ref().and_then(Spec::last_path);
@@ -241,10 +246,10 @@ impl NetOptions {
         let servers = resolve(host, to.port, self.bind.map(|listen| listen.address))?;
         let mut refused = None;
         for server in servers {
-            let context = with(self.builder(0, Some(server.ip()))).build()?;
+            let context = open(with(self.builder(0, Some(server.ip()))))?;
             match context.connect(server, options.connect_timeout) {
                 Ok(peer) => {
-                    self.warn_of_paths(&peer);
+                    self.warn_of_paths(&context, &peer);
                     if let Some(text) =
                         self.mtu.and_then(|requested| shorter(requested, peer.mtu()))
                     {
@@ -259,6 +264,15 @@ impl NetOptions {
         }
         Err(refused.map_or_else(|| Failure::failed("the host has no address"), |e| to.explain(e)))
     }
+}
+
+/// Builds a context, and warns on standard error if it has fewer sockets than its paths need.
+pub(crate) fn open(builder: Builder) -> Result<Context, Error> {
+    let context = builder.build()?;
+    if let Some(shortage) = context.socket_shortage() {
+        eprintln!("fairway: {shortage}");
+    }
+    Ok(context)
 }
 
 /// A note if the negotiated MTU is smaller than the one requested with `--mtu`.
@@ -288,8 +302,8 @@ impl Service {
                 Failure::failed(format!(
                     "no answer from {} at UDP port {} within {waited:?}{report}: check the address, \
                      that `{command}` runs there, and that firewalls on both sides let its UDP ports \
-                     through ({port} to {last}, if it was started without --bind, --sockets and \
-                     --engines), or wait longer with --connect-timeout",
+                     through ({port} to {last}, if it was started without --bind, --sockets, \
+                     --paths and --engines), or wait longer with --connect-timeout",
                     peer.ip(),
                     peer.port()
                 ))

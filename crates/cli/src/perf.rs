@@ -138,10 +138,10 @@ fn server_arguments(options: &PerfOptions) -> Vec<String> {
     let mut arguments = vec![
         format!("--paths={}", net.paths),
         format!("--engines={}", net.engines),
-        format!("--sockets={}", net.sockets),
         // The two directions draw different random numbers.
         format!("--seed={}", net.seed.wrapping_add(1)),
     ];
+    arguments.extend(net.sockets.map(|sockets| format!("--sockets={sockets}")));
     if net.stats {
         arguments.push("--stats".into());
     }

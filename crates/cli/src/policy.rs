@@ -88,6 +88,8 @@ fn check(file: &str, events: usize, as_json: bool) -> Result<(), Failure> {
         let (item, built_in) = match role {
             Role::Congestion => (format!("cc=wasm:{file}"), "cc=swift"),
             Role::Path => (format!("path=wasm:{file}"), "path=p2c"),
+            Role::Loss => (format!("loss=wasm:{file}"), "loss=rack"),
+            Role::Scheduler => (format!("sched=wasm:{file}"), "sched=water-filling:line=10Gbps"),
         };
         let failed = |error: &dyn std::fmt::Display| Failure::failed(error.to_string());
         let policies: Policies = item.parse().map_err(|error| failed(&error))?;

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, ValueHint};
 use fairway::PolicyReport;
-use fairway_sim::{Report, SETTINGS, Scenario, Settings, Simulation, Stack, WORKLOADS, pcap};
+use fairway_sim::{
+    Group, Report, SETTINGS, Scenario, Settings, Simulation, Stack, WORKLOADS, pcap,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use self::results::{Printer, us};
@@ -18,6 +20,7 @@ use crate::quantity::ValueError;
 use crate::trace::{TraceFile, TraceOptions};
 
 mod configuration;
+mod group;
 mod operations;
 mod results;
 mod streams;
@@ -72,7 +75,7 @@ pub(crate) struct SimOptions {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Write a line for every flow of every seed to this file
+    /// Write a line for every flow, or for every call of a rank, of every seed to this file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) csv: Option<PathBuf>,
 
@@ -165,8 +168,10 @@ struct Outcome {
     shortfall: String,
     /// Settings of the run.
     configuration: Vec<(&'static str, String)>,
-    /// Number of ranks of a program; 0 without one.
+    /// Number of ranks of a program or of a group; 0 without any.
     ranks: u32,
+    /// The ranks of a collective operation.
+    group: Option<Group>,
 }
 
 /// Runs the command.
@@ -252,7 +257,7 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
         ));
     }
     let configuration = settings.configuration(&scenario);
-    let ranks = scenario.program.as_ref().map_or(0, |program| program.motif.ranks());
+    let (ranks, group) = (scenario.ranks(), scenario.group.clone());
     let mut simulation = Simulation::new(scenario, options.cores)?;
     let policy = simulation.scenario().policy.clone().unwrap_or_default().to_string();
     let mut trace = options.trace.create(&policy)?;
@@ -285,17 +290,7 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
     bar.finish_and_clear();
     trace.map_or(Ok(()), TraceFile::finish)?;
     if let Some(tap) = &options.pcap {
-        let doing = || format!("write {}", tap.file.display());
-        let file = pcap(simulation.captured());
-        if simulation.captured().next().is_none() {
-            let (from, to) = (tap.from, tap.to);
-            eprintln!(
-                "fairway: no packet went from node {from} to node {to}, so {} has none: choose \
-                 neighbours that talk, or another workload or seed",
-                tap.file.display()
-            );
-        }
-        std::fs::write(&tap.file, file).map_err(|error| Failure::io(doing(), &error))?;
+        write_capture(&simulation, tap)?;
     }
     let policies = simulation.scenario().policy.as_ref().map(|policies| policies.reports());
     let (report, wall) = (simulation.report(), begun.elapsed());
@@ -304,7 +299,32 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
     let line_megabits = network.links[0].megabits * u64::from(network.wires());
     let shortfall = simulation.shortfall().map_or(String::new(), |missing| missing.to_string());
     let series = (series, stream_series);
-    Ok(Outcome { report, wall, series, line_megabits, policies, shortfall, configuration, ranks })
+    Ok(Outcome {
+        report,
+        wall,
+        series,
+        line_megabits,
+        policies,
+        shortfall,
+        configuration,
+        ranks,
+        group,
+    })
+}
+
+/// Writes the captured packets.
+fn write_capture(simulation: &Simulation, tap: &Tap) -> Result<(), Failure> {
+    let doing = || format!("write {}", tap.file.display());
+    let file = pcap(simulation.captured());
+    if simulation.captured().next().is_none() {
+        let (from, to) = (tap.from, tap.to);
+        eprintln!(
+            "fairway: no packet went from node {from} to node {to}, so {} has none: choose \
+             neighbours that talk, or another workload or seed",
+            tap.file.display()
+        );
+    }
+    std::fs::write(&tap.file, file).map_err(|error| Failure::io(doing(), &error))
 }
 
 /// The port number of a link between neighbours.

@@ -9,8 +9,8 @@ use clap::{Args, ValueEnum, ValueHint};
 use fairway::DatapathKind;
 use fairway::Policies;
 use fairway::Spec;
-use fairway_rdma::Gid;
 use fairway_rdma::devices::{self, Device, Filter};
+use fairway_rdma::{Gid, PolicySpec, ProviderKind, ServiceLevels};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -69,12 +69,17 @@ pub(crate) struct RunOptions {
     #[arg(long)]
     dcqcn: bool,
 
-    /// Fairway: congestion control (fixed, swift, cubic, timely, dcqcn, caqm, eqds, homa,
-    /// backpressure), path choice (spray, p2c, plb, mp-rdma), loss detection (path-order, sack,
-    /// receiver) and scheduler (greedy, static, water-filling, drr), as cc=swift,sched=drr; cc and
-    /// path may also name a WebAssembly file: cc=./mine.wasm
+    /// Scheduler (greedy, static, water-filling, drr), as sched=drr; with --provider fairway also
+    /// congestion control (fixed, swift, cubic, timely, dcqcn, caqm, eqds, homa, backpressure),
+    /// path choice (spray, p2c, plb, mp-rdma, bitmap, reps) and loss detection (path-order, sack,
+    /// receiver, rack), as cc=swift,sched=drr; each kind may also name a WebAssembly file:
+    /// cc=./mine.wasm
     #[arg(long, value_name = "NAME", value_parser = checked::<Policies>)]
     policy: Option<String>,
+
+    /// Weights of service levels for the scheduler, as 0=1,3=4
+    #[arg(long, value_name = "LIST", value_parser = checked::<ServiceLevels>)]
+    weights: Option<String>,
 
     /// Fairway: number of paths, 1 to 256
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
@@ -120,8 +125,11 @@ impl RunOptions {
                 _ => None,
             });
         let fairway = chosen == Some(Provider::Fairway);
+        let policy = self.policy.as_ref().is_some_and(|policy| {
+            !policy.parse().is_ok_and(|policy: PolicySpec| ProviderKind::Roce.takes(&policy))
+        });
         let misplaced = [
-            (self.policy.is_some(), "--policy", !fairway, "fairway"),
+            (policy, "--policy with more than a scheduler", !fairway, "fairway"),
             (self.paths.is_some(), "--paths", !fairway, "fairway"),
             (self.datapath.is_some(), "--datapath", !fairway, "fairway"),
             (self.out_of_order, "--out-of-order", fairway, "roce"),
@@ -151,6 +159,7 @@ impl RunOptions {
             ("FAIRWAY_OUT_OF_ORDER", on(self.out_of_order)),
             ("FAIRWAY_DCQCN", on(self.dcqcn)),
             ("FAIRWAY_POLICY", self.policy.clone()),
+            ("FAIRWAY_WEIGHTS", self.weights.clone()),
             ("FAIRWAY_DATAPATH", self.datapath.map(|datapath| datapath.to_string())),
             ("FAIRWAY_PATHS", self.paths.map(|paths| paths.to_string())),
         ]

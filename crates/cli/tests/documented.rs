@@ -65,6 +65,26 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
         "streams go on to the end of the run, which is far away by default: ten seconds",
     ),
     (
+        "fairway collective all-reduce --ranks 4 --sizes 8..256M",
+        Instead::Run("fairway collective all-reduce --ranks 4 --sizes 8..64K --iters 5"),
+        "26 rows of up to 256M in four processes are a minute and 5 GB",
+    ),
+    (
+        "fairway collective broadcast --rank 0 --ranks 2 --rendezvous host1:29500",
+        Instead::Nothing,
+        "names another machine; tests of `collective` start single ranks",
+    ),
+    (
+        "fairway collective broadcast --rank 1 --ranks 2 --rendezvous host1:29500",
+        Instead::Nothing,
+        "names another machine; tests of `collective` start single ranks",
+    ),
+    (
+        "fairway collective all-reduce --hostfile hosts --sizes 1K..64M",
+        Instead::Nothing,
+        "starts programs on other machines by ssh",
+    ),
+    (
         "make run",
         Instead::Nothing,
         "builds the tool; `xtask demo` is tested by being the demonstration",
@@ -76,6 +96,9 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
         Instead::Nothing,
         "writes to the system's directories",
     ),
+    ("make nccl", Instead::Nothing, "builds a library, whose own tests (front/nccl) do the same"),
+    ("make install-nccl PREFIX=/usr/local", Instead::Nothing, "writes to the system's directories"),
+    ("make bench-nccl", Instead::Nothing, "builds a library with all optimisations, for minutes"),
     (
         "python3 repro/openurma.py",
         Instead::Nothing,
@@ -86,6 +109,9 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
 /// Prefixes of commands that require a program, or a library built beside the tool, that may be
 /// missing; the tests of front/verbs run such programs.
 const RDMA: &[&str] = &["fairway run "];
+
+/// Beginning of commands that need the package of Python, and numpy.
+const PYTHON: &str = "python3 examples/python/";
 
 /// A command, and the places where it is printed.
 struct Example {
@@ -450,6 +476,9 @@ fn missing(command: &str) -> Option<&'static str> {
     }
     if command.contains("curl ") && !has("curl") {
         return Some("there is no `curl` here");
+    }
+    if command.starts_with(PYTHON) {
+        return Some("needs the package of Python, whose tests run the examples");
     }
     RDMA.iter().find(|start| command.contains(**start)).map(
         |_| "runs RDMA programs with the library of front/verbs, whose tests run such programs",

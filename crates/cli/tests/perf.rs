@@ -13,6 +13,7 @@ const FIELDS: &[&str] = &[
     "gbps",
     "mops",
     "paths",
+    "port_pairs",
     "packets_sent",
     "packets_resent",
     "packets_duplicate",
@@ -230,10 +231,40 @@ fn paths_that_share_their_ports_are_reported() {
         fairway(&[&sizes[..], &["--sockets", sockets]].concat()).ok().err
     };
     let warned = run("17", "4");
-    for words in ["17 paths", "16 pairs of UDP ports", "raise --sockets"] {
+    let words = ["17 paths", "16 pairs of UDP ports (4 sockets here, 4 at", "need 5 sockets"];
+    for words in words.into_iter().chain(["at most 16 --paths"]) {
         assert!(warned.contains(words), "{warned}");
     }
     assert_eq!(run("16", "4"), "");
+}
+
+#[test]
+fn each_path_has_a_pair_of_ports_without_further_options() {
+    for (paths, pairs) in [("1", 1), ("16", 16), ("64", 64), ("256", 256)] {
+        let run = ["perf", "write", "--size=4K", "--iters=20", "--json", "--paths", paths];
+        let done = fairway(&run).ok();
+        assert_eq!(done.err, "");
+        let row: Value = serde_json::from_str(&done.out).expect("a row");
+        assert_eq!(row["port_pairs"].as_u64(), Some(pairs), "{row}");
+    }
+}
+
+/// A process that may open few files has fewer sockets, reports that, and works.
+#[test]
+fn paths_without_descriptors_are_reported() {
+    let script = "ulimit -n 48; exec \"$0\" perf write --size=4K --iters=20 --json --paths=256";
+    let output = std::process::Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_fairway")])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    for words in ["256 paths need 16 UDP sockets", "48 file descriptors", "ulimit -n"] {
+        assert!(text.contains(words), "no '{words}' in: {text}");
+    }
+    let row: Value = serde_json::from_slice(&output.stdout).expect("a row");
+    let pairs = row["port_pairs"].as_u64().unwrap();
+    assert!((16..256).contains(&pairs), "{row}");
 }
 
 #[test]

@@ -5,10 +5,11 @@
 //! placements, names of segments and completion queues, access rights, ranges of registered memory,
 //! errors of set-up. Also the parts that both are built from: pools of records, lists through them,
 //! a heap of deadlines, the table of segments with its access check, completion queues, quotas of
-//! source addresses, a seeded random number generator; and [`drive`], the driver for callers that
+//! source addresses, a seeded random number generator; the [`control`] framework, and the gates of
+//! flows that a scheduler shares a NIC among ([`flow`]); and [`drive`], the driver for callers that
 //! manage the memory themselves.
 //!
-//! **May import:** `wire`.
+//! **May import:** `wire`, `policy`.
 //!
 //! **Invariants.** Nothing here depends on the meaning of a packet. No clock, no sockets, no
 //! threads, no globals, no payload bytes except those that a caller passes to [`drive`]; `no_std`,
@@ -27,10 +28,13 @@ extern crate std;
 
 pub mod completion;
 mod contract;
+pub mod control;
 pub mod deadlines;
 pub mod drive;
+pub mod flow;
 pub mod guard;
 pub mod list;
+pub mod pace;
 pub mod pool;
 pub mod quota;
 pub mod random;

@@ -1,11 +1,11 @@
 //! Settings of a context, and how it is built from them.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairway_port::{Impaired, Spec, UdpConfig, UdpPort};
+use fairway_port::{Impaired, Spec, UdpPort};
 use fairway_sandbox::Policies;
 use fairway_ub::setup::MTU_MAX;
 use fairway_ub::{Limits, Profile};
@@ -14,15 +14,16 @@ use crate::context::Context;
 use crate::core::{Core, CoreConfig};
 use crate::datapath::DatapathKind;
 use crate::error::Error;
-use crate::protocol::{Io, open_io};
 use crate::setup::Identity;
 use fairway_observe::HostPressure;
 use fairway_observe::{Meter, Probe};
-use fairway_runtime::{addresses::with_scope, clock};
+use fairway_runtime::clock;
 use fairway_ub::wire::{
-    self, BYPASS, Cna, GROUP_MAX, PADDED_HELLOS, PATHS_MAX, PORTS_MAX, Parameters, Ports,
-    SLOTS_MAX, UNRELIABLE,
+    self, BYPASS, Cna, GROUP_MAX, PADDED_HELLOS, PATHS_MAX, PORTS_MAX, Parameters, SLOTS_MAX,
+    UNRELIABLE,
 };
+
+mod opening;
 
 /// Default payload bytes of a packet, if the link allows them: what jumbo frames of 9,000 bytes
 /// hold. A message of UCX's fragments (8,256 bytes) fits, too.
@@ -31,19 +32,14 @@ const MTU_DEFAULT: usize = 8856;
 /// The same with the datapath xdp: what fits a frame ([`fairway_port::xdp::FRAME_MAX`]).
 const MTU_OF_FRAMES: usize = 3072;
 
-/// Maximum number of addresses of a context, of four sockets each, because one poll checks no more
-/// sockets than these have.
-pub(crate) const ADDRESSES_MAX: usize = 7;
-/// Number of attempts to draw port numbers that are free at every address.
-const NUMBERS_TRIED: usize = 16;
-
 /// Builds a [`Context`]. Every setting has a default.
 #[derive(Clone, Debug)]
 pub struct Builder {
     /// Address to bind to; `None`: all addresses of both families.
     bind: Option<IpAddr>,
     port: u16,
-    sockets: usize,
+    /// Sockets of each engine; `None`: as many as the paths need.
+    sockets: Option<usize>,
     engines: usize,
     paths: u32,
     policy: Result<Policies, BadPolicy>,
@@ -77,7 +73,7 @@ impl Default for Builder {
         Builder {
             bind: None,
             port: 0,
-            sockets: 4,
+            sockets: None,
             engines: 1,
             paths: 16,
             policy: Ok(Policies::default()),
@@ -127,16 +123,20 @@ impl Builder {
 
     /// Sets further local addresses, of any family, for a context with one engine that listens
     /// ([`Builder::listen_at`]). Each of them gets as many sockets as the first, with the same port
-    /// numbers. At most [`ADDRESSES_MAX`] addresses are used, including the first.
+    /// numbers. At most seven addresses are used, including the first.
     pub(crate) fn bind_also(self, others: Vec<SocketAddr>) -> Self {
         Builder { others, ..self }
     }
 
-    /// Sets the number of sockets of each engine, 1 to 16 (default 4). The network can distinguish
-    /// as many routes as the product of the numbers of sockets of this side and of the peer.
+    /// Sets the number of sockets of each engine, 1 to 16. The network can distinguish as many
+    /// routes as the product of the numbers of sockets of this side and of the peer, so the default
+    /// is the least number whose square is at least that of the paths ([`Builder::paths`]), but at
+    /// least 4: 4 for up to 16 paths, 8 for 64, 16 for 256. If not so many can be opened, the
+    /// context has fewer ([`Context::socket_shortage`]); a number that is set here is opened, or
+    /// building fails.
     #[must_use]
     pub fn sockets(mut self, sockets: usize) -> Self {
-        self.sockets = sockets;
+        self.sockets = Some(sockets);
         self
     }
 
@@ -152,7 +152,10 @@ impl Builder {
     }
 
     /// Sets the number of paths per peer, 1 to 256 (default 16). A connection uses the smaller
-    /// number of the two sides.
+    /// number of the two sides. Each path is a pair of UDP ports; the pairs are all different if
+    /// both sides have enough sockets ([`Builder::sockets`], [`Peer::port_pairs`]).
+    ///
+    /// [`Peer::port_pairs`]: crate::Peer::port_pairs
     #[must_use]
     pub fn paths(mut self, paths: u32) -> Self {
         self.paths = paths;
@@ -270,6 +273,16 @@ impl Builder {
         self
     }
 
+    /// Sets how many bytes of a message are sent before another message to the same peer has its
+    /// turn (default: one chunk, so that all messages under way share the rate). Messages that are
+    /// of use one by one should have turns as long as they are: if they share the rate, all arrive
+    /// at the end. Changes the profile ([`Builder::profile`]).
+    #[must_use]
+    pub fn message_turn(mut self, bytes: u32) -> Self {
+        self.profile = self.profile.message_turn_bytes(bytes);
+        self
+    }
+
     /// Impairs the network: packets that this context sends are delayed, lost, reordered or
     /// duplicated according to `spec`, at random from `seed`.
     #[must_use]
@@ -369,8 +382,9 @@ impl Builder {
         });
         let mut ios = Vec::with_capacity(self.engines);
         let mut ports = Vec::with_capacity(self.engines);
+        let mut plan = self.plan_sockets();
         for engine in 0..self.engines {
-            let (mut io, numbers) = self.open_engine(engine, &mut wrap)?;
+            let (mut io, numbers) = self.open_engine(engine, &mut plan, &mut wrap)?;
             let meter = |probe: &Arc<Probe>| Meter::new(probe.clone(), !self.control_thread);
             io.own.meter = probe.as_ref().map(meter).map(Box::new);
             ios.push(io);
@@ -392,6 +406,7 @@ impl Builder {
             probe,
             identity,
             datapath,
+            shortage: plan.shortage,
             detours: self.emulate.is_none() && datapath != DatapathKind::Shm,
             evict_idle: self.evict_idle,
             ios: &ios,
@@ -404,99 +419,8 @@ impl Builder {
         Ok(context)
     }
 
-    /// Opens the sockets of an engine.
-    fn open_engine(
-        &self,
-        engine: usize,
-        wrap: &mut impl FnMut(UdpPort) -> io::Result<Box<dyn fairway_port::Datapath>>,
-    ) -> Result<(Io, Ports), Error> {
-        let first = usize::from(self.port) + engine * self.sockets;
-        let first_port = match self.port {
-            0 => 0,
-            _ => u16::try_from(first).map_err(|_| Error::Parameter {
-                name: "port",
-                value: self.port.to_string(),
-                remedy: "use one that leaves numbers below 65536 for the sockets of all engines",
-            })?,
-        };
-        let sockets = if self.scattered { 1 } else { self.sockets };
-        let mut opened = self.open_sockets(first_port, sockets);
-        for _ in 1..NUMBERS_TRIED {
-            // A number that is free at one address may be in use at another.
-            if !self.others.is_empty() && is_taken(&opened) {
-                opened = self.open_sockets(first_port, sockets);
-            }
-        }
-        let mut port = opened.map_err(|error| Error::io("open the sockets", error))?;
-        if self.control_latency_samples > 0 {
-            let refused = |error| Error::io("have the kernel stamp packets", error);
-            port.stamp_arrivals().map_err(refused)?;
-        }
-        let first = port.local_addrs().iter().take(self.sockets);
-        let numbers: Vec<u16> = first.map(SocketAddr::port).collect();
-        let ports = Ports::new(&numbers).ok_or_else(|| Error::Parameter {
-            name: "sockets",
-            value: self.sockets.to_string(),
-            remedy: "use 1 to 16",
-        })?;
-        let datapath = wrap(port).map_err(|error| {
-            let doing = match self.datapath {
-                Some(DatapathKind::Xdp) => "open AF_XDP sockets",
-                _ => "share memory with peers",
-            };
-            Error::io(doing, error)
-        })?;
-        Ok((open_io(engine as u32, datapath), ports))
-    }
-
-    /// Opens the sockets of an engine, on consecutive or scattered ports. If no address was
-    /// requested the sockets accept both families, or only IPv4 if the host has no IPv6.
-    fn open_sockets(&self, first_port: u16, sockets: usize) -> io::Result<UdpPort> {
-        match self.bind {
-            Some(bind) => self.open_sockets_at(bind, first_port, sockets),
-            None => {
-                let open = |bind: IpAddr| self.open_sockets_at(bind, first_port, sockets);
-                open(Ipv6Addr::UNSPECIFIED.into()).or_else(|error| match error.kind() {
-                    // Another program uses the port; falling back to IPv4 would not change that.
-                    io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied => Err(error),
-                    _ => open(Ipv4Addr::UNSPECIFIED.into()),
-                })
-            }
-        }
-    }
-
-    /// Opens the sockets at one address, and then those at each further address.
-    fn open_sockets_at(
-        &self,
-        bind: IpAddr,
-        first_port: u16,
-        sockets: usize,
-    ) -> io::Result<UdpPort> {
-        let buffer_bytes = self.buffer_bytes;
-        let is_open = bind == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
-        // The scope of a link-local address is part of it, as for the other addresses.
-        let mut port = match with_scope(bind, first_port) {
-            first if self.scattered && !is_open => UdpPort::bind_one(first, buffer_bytes)?,
-            _ => UdpPort::bind(&UdpConfig { bind, first_port, sockets, buffer_bytes })?,
-        };
-        for _ in sockets..self.sockets {
-            match is_open {
-                true => port.add_open_socket(0)?,
-                false => port.add_socket(with_scope(bind, 0))?,
-            };
-        }
-        for other in self.others.iter().take(ADDRESSES_MAX - 1) {
-            for index in 0..self.sockets {
-                let mut address = *other;
-                address.set_port(port.local_addrs()[index].port());
-                port.add_socket(address)?;
-            }
-        }
-        Ok(port)
-    }
-
     fn check(&self) -> Result<(), Error> {
-        check("sockets", self.sockets, 1..=PORTS_MAX, "use 1 to 16")?;
+        check("sockets", self.sockets.unwrap_or(1), 1..=PORTS_MAX, "use 1 to 16")?;
         check("engines", self.engines, 1..=usize::from(GROUP_MAX), "use 1 to 16")?;
         if self.engines > 1 && !self.progress_thread {
             return Err(Error::Parameter {
@@ -540,10 +464,6 @@ impl Builder {
             capabilities: self.capabilities,
         }
     }
-}
-
-fn is_taken<T>(opened: &std::io::Result<T>) -> bool {
-    opened.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
 }
 
 fn check(

@@ -13,6 +13,7 @@ use fairway_ub::setup::{
 };
 use fairway_ub::wire::{
     self, CheckKey, Instant, Joins, Msn, Psn, Reject, RejectReason, Role, SetupMessage,
+    socket_pairs,
 };
 use fairway_ub::{ChannelConfig, ChannelId, SetupError, UbDevice};
 
@@ -535,6 +536,7 @@ impl Core {
         }
         self.nic.open_channel(now, place.id, config)?;
         self.send_controllers();
+        let sockets = (self.connecting.sockets(place.engine), endpoint.ports.as_slice().len());
         let leader = place.leader.and_then(|leader| self.peer_state(leader));
         let joins = leader.is_some();
         let peer = leader.unwrap_or_else(|| {
@@ -544,12 +546,13 @@ impl Core {
                 incarnation: cna.value(),
                 mtu: u32::from(agreed.mtu_bytes),
                 paths: u32::from(agreed.paths),
+                port_pairs: socket_pairs(u32::from(agreed.paths), sockets),
                 alive: AtomicBool::new(true),
                 long_packets: AtomicU8::default(),
             })
         });
         let first = remote.socket;
-        let sockets = first..first + self.connecting.sockets(place.engine);
+        let sockets = first..first + sockets.0;
         let ports = &endpoint.ports;
         let names = (place.id, endpoint.tpn);
         let key = Box::new(remote.key);
@@ -567,8 +570,7 @@ impl Core {
     }
 }
 
-/// Returns the first sequence number and the first message number of a channel, random so that both
-/// are hard to guess.
+/// Returns the first sequence and message numbers of a channel: random, hence hard to guess.
 fn first_numbers(random: u64) -> (Psn, Msn) {
     (Psn::new(random as u32), Msn::new((random >> 32) as u32))
 }

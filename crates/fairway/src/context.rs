@@ -15,6 +15,7 @@ use fairway_ub::{FlowView, Rights, Usage};
 
 use crate::builder::Builder;
 use crate::core::{Core, Notice};
+use crate::datapath::DatapathKind;
 use crate::error::Error;
 use crate::event::Event;
 use crate::group::JettyGroup;
@@ -26,6 +27,7 @@ use crate::record::EpochRecord;
 use crate::segment::Segment;
 use crate::server_address::ServerAddress;
 use crate::shared::Handle;
+use crate::socket_shortage::SocketShortage;
 use crate::stats::{Stats, statistics};
 
 /// A NIC in software: sockets, the protocol, and tables of the objects that belong to it.
@@ -87,6 +89,17 @@ impl Context {
     /// Local addresses of the sockets. Peers can connect to any of them.
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
         self.handle.shared.with(|core| core.local_addrs().to_vec())
+    }
+
+    /// The way that packets take, as [`Builder::datapath`](crate::Builder::datapath) says.
+    pub fn datapath(&self) -> DatapathKind {
+        self.handle.shared.with(|core| core.datapath)
+    }
+
+    /// Returns why the context has fewer sockets than its paths need; `None` if it has enough, or
+    /// the builder named their number.
+    pub fn socket_shortage(&self) -> Option<SocketShortage> {
+        self.handle.shared.with(|core| core.shortage)
     }
 
     /// Registers memory. Peers that have the segment's key may access it as `rights` allow; for

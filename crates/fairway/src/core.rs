@@ -33,6 +33,7 @@ use crate::protocol::Io;
 use crate::setup::guesses::Guesses;
 use crate::setup::numbers::Numbers;
 use crate::setup::{Identity, Padded};
+use crate::socket_shortage::SocketShortage;
 
 pub(crate) use channels::{Channel, Channels};
 use hints::HintWords;
@@ -74,6 +75,8 @@ pub struct Core {
     pub(crate) careful_until: Option<wire::Instant>,
     local_addrs: Vec<SocketAddr>,
     pub(crate) datapath: DatapathKind,
+    /// Sockets that the paths lack.
+    pub shortage: Option<SocketShortage>,
     pub(crate) channels: Channels,
     /// Registered memory.
     pub memories: Memories,
@@ -149,6 +152,8 @@ pub(crate) struct CoreConfig<'a> {
     pub(crate) identity: Identity,
     /// Way of the packets.
     pub(crate) datapath: DatapathKind,
+    /// Sockets that the paths lack.
+    pub(crate) shortage: Option<SocketShortage>,
     /// True if set-up may open further sockets.
     pub(crate) detours: bool,
     /// Idle time after which connections are closed if few channels are left.
@@ -195,6 +200,7 @@ impl Core {
             careful_until: None,
             local_addrs: addresses.copied().collect(),
             datapath,
+            shortage: config.shortage,
             channels: Channels::new(limits.channels, Numbers::new(clock::random_bytes()?)),
             memories: Memories::new(Unregistered::Bug),
             connecting: Connecting::new(identity, detours, evict_idle, Guesses::new(&profile))?,
@@ -245,7 +251,7 @@ impl Core {
     /// another one. The other policies apply to channels that are opened from now on.
     pub(crate) fn set_policy(&mut self, policies: &Policies) {
         let policy = policies.built_in();
-        let controller = policy.scheduler_of_nic(self.nic.limits().flows);
+        let controller = policies.scheduler_of_nic(self.nic.limits().flows);
         match (&mut self.control, controller) {
             (Some(control), Some(controller)) => {
                 control.set_scheduler(Some(self.nic.detach_scheduler(clock::now(), controller)));

@@ -33,6 +33,11 @@ pub enum DatapathKind {
 }
 
 impl DatapathKind {
+    /// True if bytes may pass between processes of this host through memory, without packets.
+    pub fn shares_memory(self) -> bool {
+        matches!(self, DatapathKind::Auto | DatapathKind::Shm)
+    }
+
     /// The datapath that the environment names, or the default.
     ///
     /// # Errors

@@ -103,6 +103,7 @@ mod segment;
 mod server_address;
 mod setup;
 mod shared;
+mod socket_shortage;
 pub mod stats;
 mod target;
 #[cfg(feature = "tokio")]
@@ -148,6 +149,7 @@ pub use post::{Operation, Ordered, Post};
 pub use record::{EpochRecord, RecordedEpoch};
 pub use segment::{LocalSlice, Segment};
 pub use server_address::ServerAddress;
+pub use socket_shortage::{SocketLimit, SocketShortage};
 pub use target::{NotifyTarget, To};
 pub use word::{AtomicOp, RemoteWord};
 

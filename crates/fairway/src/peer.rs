@@ -83,6 +83,13 @@ impl Peer {
         self.state.paths
     }
 
+    /// Number of different pairs of UDP ports among the paths of a channel. A network that chooses
+    /// ways by ports distinguishes as many; paths beyond them share the ways of others. It is the
+    /// smaller of [`Peer::paths`] and the product of both sides' numbers of sockets.
+    pub fn port_pairs(&self) -> u32 {
+        self.state.port_pairs
+    }
+
     /// Returns whether packets of full size have been found to reach this peer.
     pub fn long_packets(&self) -> LongPackets {
         let found = self.state.long_packets.load(Ordering::Acquire);

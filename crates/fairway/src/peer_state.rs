@@ -18,6 +18,8 @@ pub struct PeerState {
     pub mtu: u32,
     /// Number of paths of the channel.
     pub paths: u32,
+    /// Number of different pairs of UDP ports among these paths.
+    pub port_pairs: u32,
     /// False once the channel is gone.
     pub alive: AtomicBool,
     /// A [`LongPackets`], as its discriminant.

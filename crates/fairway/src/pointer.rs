@@ -15,7 +15,7 @@ use crate::jetty::Jetty;
 use crate::key::{RemoteSlice, SegmentKey};
 use crate::peer::Peer;
 use crate::same_host::Mapped;
-use crate::segment::Segment;
+use crate::segment::{LocalSlice, Segment};
 use crate::word::{AtomicOp, RemoteWord};
 
 mod pod;
@@ -43,8 +43,8 @@ struct Inner {
     key: SegmentKey,
     /// The mapped segment, if its owner is on this host and allows the mapping.
     mapped: Option<Mapped>,
-    /// `None` after a time-out: the operation given up may still complete, and must not write to
-    /// the scratch memory of a later one.
+    /// `None` before it is needed for memory that is mapped, and after a time-out: the operation
+    /// given up may still complete, and must not write to the scratch memory of a later one.
     lane: Mutex<Option<Lane>>,
 }
 
@@ -71,8 +71,9 @@ impl Peer {
     /// No Jetty, completion queue or segment is left on this side. The first access shows
     /// whether the key is valid.
     pub fn memory(&self, key: SegmentKey) -> Result<RemoteMemory, Error> {
-        let lane = Mutex::new(Some(Lane::new(self)?));
         let mapped = Mapped::request(self.incarnation(), &key);
+        // Mapped memory needs no operations of the NIC, unless its owner gives it up.
+        let lane = Mutex::new(if mapped.is_some() { None } else { Some(Lane::new(self)?) });
         let inner = Arc::new(Inner { peer: self.clone(), key, mapped, lane });
         Ok(RemoteMemory { inner, timeout: TIMEOUT_DEFAULT })
     }
@@ -92,6 +93,15 @@ impl RemoteMemory {
         self.inner.mapped.is_some()
     }
 
+    /// Copies bytes into the memory, from `offset` bytes from the segment's start on, if it
+    /// [is mapped](RemoteMemory::is_mapped) and the peer lets this side write it. Returns false if
+    /// it could not: the bytes must be written by an operation then.
+    ///
+    /// A message that is sent after the call arrives after the bytes.
+    pub fn copy_in(&self, offset: u64, data: &[u8]) -> bool {
+        self.mapped().is_some_and(|mapped| mapped.store(offset, data))
+    }
+
     /// Returns the mapping, while the peer is alive.
     fn mapped(&self) -> Option<&Mapped> {
         self.inner.mapped.as_ref().filter(|_| self.inner.peer.is_alive())
@@ -105,6 +115,25 @@ impl RemoteMemory {
     /// The segment's key.
     pub fn key(&self) -> SegmentKey {
         self.inner.key
+    }
+
+    /// Fills `local` from `offset` bytes after the segment's start on, if the memory is mapped: the
+    /// calling thread copies, and no packet is sent. The copy has no order with operations that
+    /// were posted.
+    ///
+    /// Returns false if the memory is not mapped, its rights don't permit READs, its owner has
+    /// deregistered it, or memory is missing on either side. Any byte of `local` may have changed
+    /// then. A READ of the same range succeeds, or reports why it can't.
+    ///
+    /// # Errors
+    /// `local` leaves its segment, belongs to another context, or can't be written.
+    pub fn copy_to<'a>(
+        &self,
+        offset: u64,
+        local: impl Into<LocalSlice<'a>>,
+    ) -> Result<bool, Error> {
+        let (length, room) = local.into().room(&self.inner.peer.handle)?;
+        Ok(self.mapped().is_some_and(|mapped| mapped.copy_to(offset, length, room)))
     }
 
     /// Returns a pointer to the value at `offset` bytes from the segment's start.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use fairway_runtime::Memory;
+use fairway_runtime::{Memory, SharedBytes};
 use fairway_ub::{LocalRange, SegmentId};
 
 use crate::error::Error;
@@ -265,7 +265,7 @@ pub struct LocalSlice<'a> {
     length: u64,
 }
 
-impl LocalSlice<'_> {
+impl<'a> LocalSlice<'a> {
     /// Length in bytes.
     pub fn len(&self) -> u64 {
         self.length
@@ -274,6 +274,17 @@ impl LocalSlice<'_> {
     /// True if the range is empty.
     pub fn is_empty(&self) -> bool {
         self.length == 0
+    }
+
+    /// Returns the length and the bytes, to be written, if the range is one of a segment of
+    /// `handle`'s context.
+    pub(crate) fn room(&self, handle: &Arc<Handle>) -> Result<(usize, SharedBytes<'a>), Error> {
+        if !self.segment.belongs_to(handle) {
+            return Err(Error::Foreign { what: "segment" });
+        }
+        let start = self.segment.checked_writable(self.offset, self.length)?;
+        let length = self.length as usize;
+        Ok((length, self.segment.inner.memory.bytes(start, length)))
     }
 
     /// Returns the range as the protocol's type, if it is a range of a segment of `handle`'s

@@ -3,7 +3,8 @@
 mod common;
 
 use common::{Pair, builder, builder_v6, bytes, content, engines};
-use fairway::{CompletionKind, NotifyTarget, Post};
+use fairway::{CompletionKind, DatapathKind, NotifyTarget, Post};
+use std::collections::BTreeSet;
 
 const MTU: usize = common::MTU as usize;
 
@@ -171,7 +172,8 @@ fn batches_unsignaled_operations_and_polling() {
 #[test]
 fn one_path_many_paths_and_more_paths_than_sockets() {
     for (sockets, paths) in [(1, 1), (4, 16), (16, 256), (2, 200)] {
-        let make = || builder().sockets(sockets).paths(paths);
+        // The default prefers paths that have delivered.
+        let make = || builder().sockets(sockets).paths(paths).policy_named("path=spray");
         let pair = Pair::of(make(), make());
         assert_eq!(pair.client.peer.paths(), paths);
         let local = pair.client.filled(8 << 20, 11);
@@ -184,6 +186,50 @@ fn one_path_many_paths_and_more_paths_than_sockets() {
         // One message uses one channel.
         let used = stats.paths.iter().filter(|path| path.sent > 0).count();
         assert!(used >= (paths as usize / 4).max(1), "{used} of {paths} paths used");
+    }
+}
+
+/// Every path of a connection is a pair of UDP ports of its own, if no number of sockets is set,
+/// and data of both directions travels by as many pairs.
+#[test]
+fn every_path_has_a_pair_of_ports_in_both_directions() {
+    for (requested, agreed) in [((16, 16), 16), ((64, 64), 64), ((256, 256), 256), ((256, 20), 20)]
+    {
+        let builder = || builder().datapath(DatapathKind::Udp).policy_named("path=spray");
+        let make = |paths| builder().paths(paths);
+        let pair = Pair::of(make(requested.0), make(requested.1));
+        let local = pair.client.filled(32 << 20, 13);
+        let remote = pair.server.open_segment(32 << 20);
+        pair.client.jetty.write(&pair.client.peer, &local, remote.key(), 1).unwrap();
+        let _ = pair.client.succeed();
+        let back = pair.client.open_segment(32 << 20);
+        pair.server.jetty.write(&pair.server.peer, &remote, back.key(), 1).unwrap();
+        let _ = pair.server.succeed();
+        assert_eq!(back.hash(0..32 << 20).unwrap(), local.hash(0..32 << 20).unwrap());
+        let mut ends = Vec::new();
+        for side in [&pair.client, &pair.server] {
+            assert_eq!((side.peer.paths(), side.peer.port_pairs()), (agreed, agreed));
+            assert_eq!(side.context.socket_shortage(), None);
+            let stats = side.peer.stats();
+            let all: BTreeSet<(u16, u16)> =
+                stats.paths.iter().map(|path| (path.own_port, path.remote_port)).collect();
+            assert_eq!(all.len(), agreed as usize * stats.channels);
+            // One message uses one channel; 32 MiB are chunks enough for every path of it.
+            let used = stats.paths.iter().filter(|path| path.sent > 0).count();
+            assert!(used >= agreed as usize * 3 / 4, "{used} of {agreed} paths carried data");
+            ends.push(all);
+        }
+        let swapped: BTreeSet<_> = ends[1].iter().map(|(own, remote)| (*remote, *own)).collect();
+        assert_eq!(ends[0], swapped, "both sides name the same pairs");
+    }
+}
+
+/// A peer with fewer sockets has fewer pairs, and both sides know their number.
+#[test]
+fn pairs_of_ports_that_paths_share_are_counted() {
+    let pair = Pair::of(builder().paths(256), builder().paths(256).sockets(4));
+    for side in [&pair.client, &pair.server] {
+        assert_eq!((side.peer.paths(), side.peer.port_pairs()), (256, 64));
     }
 }
 

@@ -5,7 +5,7 @@ mod common;
 use common::{Pair, Side, TIMEOUT, builder, content};
 use fairway::{
     Completion, Context, Error, JettyOptions, Limits, Memory, Post, Refusal, Rights, SegmentKey,
-    Status,
+    SocketLimit, Status,
 };
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -212,6 +212,40 @@ fn a_builder_checks_its_settings() {
         let error = builder.build().unwrap_err();
         assert!(error.to_string().len() > 20, "{error}");
     }
+}
+
+/// Where the sockets that many paths need cannot be opened, the context has fewer of them and says
+/// why; a number that the builder sets is opened, or building fails.
+#[test]
+fn sockets_that_cannot_be_opened_are_missed_only_if_they_were_demanded() {
+    let engines = common::engines();
+    let last = builder().paths(256).port(65_530).build();
+    // Several engines need more port numbers than are left.
+    if engines == 1 {
+        let last = last.unwrap();
+        let shortage = last.socket_shortage().expect("six numbers are left");
+        assert_eq!((shortage.needed, shortage.opened), (16, 6));
+        assert_eq!(shortage.limit, SocketLimit::PortNumbers { first: 65_530 });
+        assert_eq!(last.local_addrs().len(), 6);
+    }
+    // Another program uses the eleventh of the numbers.
+    let (first, _taken) = (30_000..32_000)
+        .step_by(32)
+        .find_map(|first: u16| {
+            let taken = std::net::UdpSocket::bind(("127.0.0.1", first + 10)).ok()?;
+            let free = (0..10).all(|n| std::net::UdpSocket::bind(("127.0.0.1", first + n)).is_ok());
+            free.then_some((first, taken))
+        })
+        .expect("free numbers");
+    let make = || builder().engines(1).paths(256).port(first);
+    let context = make().build().unwrap();
+    let shortage = context.socket_shortage().expect("a number is taken");
+    assert_eq!((shortage.opened, context.local_addrs().len()), (10, 10));
+    let kind = std::io::ErrorKind::AddrInUse;
+    assert_eq!(shortage.limit, SocketLimit::Refused { port: first + 10, kind });
+    drop(context);
+    let error = make().sockets(16).build().unwrap_err();
+    assert!(matches!(error, Error::Io { .. }), "{error}");
 }
 
 #[test]

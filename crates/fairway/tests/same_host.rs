@@ -47,6 +47,35 @@ fn a_load_is_a_load_where_the_memory_is_mapped() {
 }
 
 #[test]
+fn a_long_range_is_copied_where_the_memory_is_mapped() {
+    let pair = Pair::new();
+    let bytes: Vec<u8> = (0..50_000_u32).map(|at| ((at * 7) >> 3) as u8).collect();
+    let segment = shared(&pair.server, bytes.len(), Rights::READ);
+    segment.write_at(0, &bytes).unwrap();
+    let memory = pair.client.peer.memory(segment.key()).unwrap();
+    let local = pair.client.open_segment(50_000);
+    let before = packets(&pair.client);
+    assert!(memory.copy_to(3, local.slice(1001..50_000)).unwrap());
+    assert!(local.compare(1001, &bytes[3..3 + 48_999]).unwrap());
+    assert!(local.compare(0, &[0; 1001]).unwrap());
+    assert_eq!(packets(&pair.client), before, "nothing was sent");
+
+    assert!(!memory.copy_to(49_999, local.slice(0..2)).unwrap(), "beyond the segment");
+    let outside = memory.copy_to(0, local.slice(49_999..50_001));
+    assert!(matches!(outside, Err(Error::OutOfBounds { .. })), "{outside:?}");
+    let foreign = memory.copy_to(0, segment.slice(0..2));
+    assert!(matches!(foreign, Err(Error::Foreign { .. })), "{foreign:?}");
+    let unreadable = shared(&pair.server, 100, Rights::WRITE);
+    let unreadable = pair.client.peer.memory(unreadable.key()).unwrap();
+    assert!(!unreadable.copy_to(0, local.slice(0..2)).unwrap(), "no right to READ");
+    drop(segment);
+    assert!(!memory.copy_to(0, local.slice(0..2)).unwrap(), "deregistered");
+    let plain = pair.server.open_segment(100);
+    let plain = pair.client.peer.memory(plain.key()).unwrap();
+    assert!(!plain.copy_to(0, local.slice(0..2)).unwrap(), "not shared");
+}
+
+#[test]
 fn accesses_beyond_the_rights_are_refused() {
     let pair = Pair::new();
     let segment = shared(&pair.server, 4096, Rights::READ);
@@ -65,6 +94,31 @@ fn accesses_beyond_the_rights_are_refused() {
     assert!(!pair.client.peer.memory(wrong).unwrap().is_mapped());
     let longer = SegmentKey { length: key.length + 1, ..key };
     assert!(!pair.client.peer.memory(longer).unwrap().is_mapped());
+}
+
+#[test]
+fn bytes_are_copied_where_the_memory_is_mapped_and_only_as_the_rights_allow() {
+    let pair = Pair::new();
+    let segment = shared(&pair.server, 10_000, Rights::ALL);
+    let memory = pair.client.peer.memory(segment.key()).unwrap();
+    let before = packets(&pair.client);
+    let data: Vec<u8> = (0..5000).map(|at| (at % 251) as u8).collect();
+    assert!(memory.copy_in(4999, &data));
+    assert!(segment.compare(4999, &data).unwrap() && segment.compare(0, &[0; 4999]).unwrap());
+    assert_eq!(packets(&pair.client), before, "nothing was sent");
+    assert!(!memory.copy_in(5001, &data) && !memory.copy_in(u64::MAX, &data), "out of bounds");
+
+    let read_only = shared(&pair.server, 64, Rights::READ);
+    let memory = pair.client.peer.memory(read_only.key()).unwrap();
+    assert!(!memory.copy_in(0, &[1]) && read_only.compare(0, &[0; 64]).unwrap());
+
+    let memory = pair.client.peer.memory(segment.key()).unwrap();
+    drop(segment);
+    assert!(!memory.copy_in(0, &[1]), "deregistered");
+
+    let plain = pair.server.open_segment(100);
+    let memory = pair.client.peer.memory(plain.key()).unwrap();
+    assert!(!memory.copy_in(0, &[1]), "not mapped");
 }
 
 #[test]

@@ -15,7 +15,7 @@
 //! Below the threshold (slow start) `w += acked`. A congestion mark counts like a loss. A time-out
 //! restarts from the smallest window, with the threshold at the window to which a loss would have
 //! reduced it. Below 500 MB/s, sending is paced at `1.25 · w / rtt`, in slow start at twice `w /
-//! rtt`.
+//! rtt`, and a chunk has at most the bytes of 25 us.
 //!
 //! **Source:** RFC 9438, §4, with C = 0.4 packets/s³ and β = 0.7; the initial window is that of RFC
 //! 6928, ten packets. UCCL runs CUBIC on its RDMA testbed (paper §6.1).
@@ -42,7 +42,7 @@ use fairway_wire::{Duration, Instant};
 
 use self::rivals::Rivals;
 use crate::base_round_trip::BaseRoundTrip;
-use crate::chunk::{burst_bytes, chunk_bytes, packet_bytes};
+use crate::chunk::{burst_bytes, chunk_bytes, paced_chunk_bytes, packet_bytes};
 use crate::delivery_rate::DeliveryRate;
 use crate::losses::LossReaction;
 use crate::{AckSample, CongestionControl, LossSample};
@@ -424,7 +424,8 @@ impl CongestionControl for Cubic {
     }
 
     fn chunk_bytes(&self, remaining: u64) -> u32 {
-        chunk_bytes(self.state.window_bytes, remaining)
+        let chunk = chunk_bytes(self.state.window_bytes, remaining);
+        self.pacing_bytes_per_second().map_or(chunk, |rate| chunk.min(paced_chunk_bytes(rate)))
     }
 }
 

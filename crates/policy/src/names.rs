@@ -105,10 +105,9 @@ impl Default for CongestionSpec {
 }
 
 /// A path choice by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathSpec {
     /// [`Spray`].
-    #[default]
     Spray,
     /// [`PowerOfTwo`].
     PowerOfTwo,
@@ -120,6 +119,12 @@ pub enum PathSpec {
     Bitmap,
     /// [`Reps`].
     Reps(RepsParameters),
+}
+
+impl Default for PathSpec {
+    fn default() -> Self {
+        PathSpec::Reps(RepsParameters::default())
+    }
 }
 
 /// A loss detector by name.

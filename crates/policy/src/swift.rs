@@ -186,6 +186,11 @@ pub struct Swift {
     losses: LossShare,
     /// The window before the last fall for loss, until a fall for delay confirms it.
     window_before_loss: u64,
+    /// The square root, rounded down.
+    root: fn(u64) -> u64,
+    /// `1/√fs_max`, and the difference between it and `1/√fs_min`.
+    scaling_least: u64,
+    scaling_span: u64,
 }
 
 impl Swift {
@@ -194,10 +199,22 @@ impl Swift {
 
     /// Creates the control with `parameters`, for packets of `mtu_bytes`.
     pub fn new(parameters: SwiftParameters, mtu_bytes: u32) -> Self {
+        Swift::with_root(parameters, mtu_bytes, u64::isqrt)
+    }
+
+    /// As [`Self::new`], with `root` as the square root, rounded down: in a sandbox, the one of the
+    /// host takes less time.
+    pub fn with_root(parameters: SwiftParameters, mtu_bytes: u32, root: fn(u64) -> u64) -> Self {
         let least = 2 * packet_bytes(mtu_bytes);
         let min_bytes = parameters.min_bytes.clamp(least, SwiftParameters::LARGEST_BYTES);
         let max_bytes = parameters.max_bytes.clamp(min_bytes, SwiftParameters::LARGEST_BYTES);
         let initial_bytes = parameters.initial_bytes.clamp(min_bytes, max_bytes);
+        let smallest = match parameters.scaling_min_bytes {
+            0 => min_bytes,
+            bytes => bytes,
+        };
+        let scaling_least = inverse_root(parameters.scaling_max_bytes, root);
+        let scaling_span = inverse_root(smallest, root).saturating_sub(scaling_least);
         Swift {
             parameters: SwiftParameters { min_bytes, max_bytes, initial_bytes, ..parameters },
             window: Window::new(initial_bytes),
@@ -208,6 +225,9 @@ impl Swift {
             last_timeout: None,
             losses: LossShare::new(initial_bytes),
             window_before_loss: 0,
+            root,
+            scaling_least,
+            scaling_span,
         }
     }
 
@@ -215,16 +235,12 @@ impl Swift {
     pub fn target(&self) -> Duration {
         let base = self.parameters.target;
         let base = base.saturating_add(self.parameters.hop.times(u64::from(self.hops)));
-        let smallest = match self.parameters.scaling_min_bytes {
-            0 => self.parameters.min_bytes,
-            bytes => bytes,
-        };
-        let least = inverse_root(self.parameters.scaling_max_bytes);
-        let span = inverse_root(smallest).saturating_sub(least);
+        let span = self.scaling_span;
         if span == 0 {
             return base;
         }
-        let above = inverse_root(self.window.bytes).saturating_sub(least).min(span);
+        let root = inverse_root(self.window.bytes, self.root);
+        let above = root.saturating_sub(self.scaling_least).min(span);
         // The unit is nanoseconds, because picoseconds times a root could exceed 2^64.
         let extra_ns = self.parameters.range.as_ns().saturating_mul(above) / span;
         base.saturating_add(Duration::from_ns(extra_ns))
@@ -260,8 +276,8 @@ impl Swift {
 }
 
 /// `2^24 / √bytes`.
-fn inverse_root(bytes: u64) -> u64 {
-    ((1 << 48) / bytes.max(1)).isqrt()
+fn inverse_root(bytes: u64, root: fn(u64) -> u64) -> u64 {
+    root((1 << 48) / bytes.max(1))
 }
 
 impl CongestionControl for Swift {

@@ -3,11 +3,11 @@
 //! **What it is.** [`UdpPort`]: a set of UDP sockets that send a run of packets ([`Train`]) in one
 //! call, and receive a run in one ([`Arrival`]); [`Waiter`], to sleep until something arrives;
 //! [`QueueWatch`], which measures how full the sockets' queues are; [`statistics`], the counters of
-//! a NIC's driver; and [`nic_features`], its offloads. Also emulated networks: a [`Spec`] of delay,
-//! loss, reordering and so on, applied to a port ([`Impaired`]; [`Datapath`] is the interface that
-//! it shares with a plain port) or between two programs ([`Relay`]). And [`Tun`], a network
-//! interface of a host whose other end is in this process, and [`xdp`], frames past the kernel's
-//! network stack.
+//! a NIC's driver; [`nic_features`], its offloads; and [`descriptors`], the process's limit. Also
+//! emulated networks: a [`Spec`] of delay, loss, reordering and so on, applied to a port
+//! ([`Impaired`]; [`Datapath`] is the interface that it shares with a plain port) or between two
+//! programs ([`Relay`]). And [`Tun`], a network interface of a host whose other end is in this
+//! process, and [`xdp`], frames past the kernel's network stack.
 //!
 //! **May import:** `fairway-wire` (for the congestion bits), `libc`.
 //!
@@ -18,6 +18,7 @@
 //!
 //! **How to test:** `cargo test -p fairway-port` (over the loopback interface, IPv4 and IPv6).
 
+mod descriptors;
 mod emulate;
 mod ethtool;
 mod features;
@@ -29,6 +30,7 @@ mod udp;
 mod user;
 pub mod xdp;
 
+pub use descriptors::descriptors;
 pub use emulate::{
     ATTEND, Conditions, Datapath, Decision, Impaired, ModelCounters, PathModel, Relay, RelayConfig,
     RelayCounters, ShaperCounters, Spec, SpecError, Window, rate,

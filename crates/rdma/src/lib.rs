@@ -34,13 +34,14 @@ mod forwarded;
 pub mod fuzzing;
 mod management;
 mod roce;
+mod service_levels;
 mod slot;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use ::fairway::DatapathKind;
+use ::fairway::{DatapathKind, SocketShortage};
 use fairway_roce::{
     Change, ChangeError, Completion, Counters, Event, MemoryRegion, MemoryRequest, PostError,
     QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, WorkRequest,
@@ -49,6 +50,9 @@ use fairway_ub::wire::Qpn;
 use fairway_ub::{CompletionQueueId, Rights, SegmentId};
 
 pub mod devices;
+
+pub use fairway_ub::policy::PolicySpec;
+pub use service_levels::{ServiceLevels, ServiceLevelsError};
 
 /// UDP port of RoCEv2 (InfiniBand Architecture, annex A17).
 pub const ROCE_PORT: u16 = 4791;
@@ -273,6 +277,11 @@ pub trait Provider: Send + Sync {
         NetworkCounters::default()
     }
 
+    /// Why the provider has fewer sockets than its paths need; `None` if it has enough.
+    fn socket_shortage(&self) -> Option<SocketShortage> {
+        None
+    }
+
     // ---- memory ----
 
     /// Registers memory under a new key; keys of earlier registrations give no access to it. L_Key
@@ -347,6 +356,11 @@ pub trait Provider: Send + Sync {
     /// Changes the state of a queue pair.
     fn modify(&self, number: Qpn, change: &Change) -> Result<(), ChangeError>;
 
+    /// Sets the service level of what a queue pair sends: its weight
+    /// ([`ProviderOptions::service_levels`]) holds from now on. Level 0 is the initial one. Ignored
+    /// if there is no such queue pair.
+    fn set_service_level(&self, number: Qpn, level: u8);
+
     /// Returns the state of a queue pair.
     fn state(&self, number: Qpn) -> Option<QueuePairState>;
 
@@ -404,6 +418,14 @@ pub enum ProviderKind {
     Fairway,
 }
 
+impl ProviderKind {
+    /// True if a provider of this kind takes a policy: RoCE takes a scheduler alone.
+    pub fn takes(self, policy: &PolicySpec) -> bool {
+        let scheduler_alone = PolicySpec { scheduler: policy.scheduler, ..PolicySpec::default() };
+        self == ProviderKind::Fairway || *policy == scheduler_alone
+    }
+}
+
 /// Options of a provider.
 #[derive(Clone, Debug)]
 pub struct ProviderOptions {
@@ -420,8 +442,11 @@ pub struct ProviderOptions {
     pub out_of_order: bool,
     /// RoCE: pace every queue pair by DCQCN.
     pub dcqcn: bool,
-    /// Fairway: the policy by name (`docs/policies.md`); `None` for the default.
+    /// The policy by name (`docs/policies.md`), for RoCE a scheduler alone, as `sched=drr`; `None`
+    /// for the default.
     pub policy: Option<String>,
+    /// Weights of service levels, for the scheduler of the policy.
+    pub service_levels: ServiceLevels,
     /// Fairway: number of paths of a channel; `None` for the default.
     pub paths: Option<u32>,
     /// Fairway: the way that packets take; `None` for the default.
@@ -439,6 +464,7 @@ impl ProviderOptions {
             out_of_order: false,
             dcqcn: false,
             policy: None,
+            service_levels: ServiceLevels::default(),
             paths: None,
             datapath: None,
         }

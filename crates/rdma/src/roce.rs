@@ -37,6 +37,7 @@ use fairway_runtime::{
     self as runtime, BACKGROUND, Eagerness, Io, Memory, OTHERS, Shared, SmallPosts, Sockets, clock,
     run_background,
 };
+use fairway_ub::policy::Scheduler;
 use fairway_ub::wire::Qpn;
 use fairway_ub::{CompletionQueueId, Rights, SegmentId, SetupError, policy};
 
@@ -49,8 +50,9 @@ pub(super) use self::endpoint::Endpoint;
 
 use super::slot::{Claimed, Service, Slot};
 use super::{
-    DEVICE_ADDRESSES, ForeignMemory, Gid, LEAVING, LOCAL_BITS, Listener, NetworkCounters, Provider,
-    ProviderError, ProviderOptions, ServiceClaim,
+    DEVICE_ADDRESSES, ForeignMemory, Gid, LEAVING, LOCAL_BITS, Listener, NetworkCounters,
+    PolicySpec, Provider, ProviderError, ProviderKind, ProviderOptions, ServiceClaim,
+    ServiceLevels,
 };
 
 /// Number of polls after which all sockets are checked, even if none is known to have packets.
@@ -68,6 +70,7 @@ struct Roce {
     gids: Vec<Gid>,
     mtu: u32,
     slot: u8,
+    service_levels: ServiceLevels,
 }
 
 /// Opens a provider, on a separate slot.
@@ -76,6 +79,7 @@ pub(super) fn open(
     listener: Arc<dyn Listener>,
 ) -> Result<Arc<dyn Provider>, ProviderError> {
     check(options)?;
+    scheduler(options)?;
     start(options, sockets::open(options)?, listener)
 }
 
@@ -98,14 +102,26 @@ fn start(
     let received = opened.datapath.port().granted().receive_bytes;
     let limits = limits(slot);
     let seed = super::random()?;
-    let host = RoceDevice::new(&limits, &profile(options, received), seed);
+    let mut host = RoceDevice::new(&limits, &profile(options, received), seed);
+    host.set_scheduler(clock::now(), scheduler(options)?);
     let parts = assemble(opened)?;
     let core = RoceCore::new(host, parts.network);
     let driver = Driver::start(core, parts.io, parts.background, parts.slot, listener)?;
     let mut addresses = options.addresses.clone();
     addresses.sort_by_key(IpAddr::is_ipv6);
     let gids = addresses.into_iter().map(Gid::from).collect();
-    Ok(Arc::new(Roce { driver, gids, mtu: options.mtu, slot }))
+    let service_levels = options.service_levels;
+    Ok(Arc::new(Roce { driver, gids, mtu: options.mtu, slot, service_levels }))
+}
+
+/// Returns the scheduler that the policy names, if it names one. Other kinds of policies do not
+/// apply to RoCE.
+fn scheduler(options: &ProviderOptions) -> Result<Option<Box<dyn Scheduler>>, ProviderError> {
+    let Some(text) = &options.policy else { return Ok(None) };
+    let wrong = ProviderError::Parameter("policy (RoCE takes a scheduler alone, as sched=drr)");
+    let policy = text.parse::<PolicySpec>().ok();
+    let policy = policy.filter(|policy| ProviderKind::Roce.takes(policy)).ok_or(wrong)?;
+    Ok(policy.scheduler_of_nic(QUEUE_PAIRS))
 }
 
 /// The parts of a process that the driver uses.
@@ -418,6 +434,7 @@ impl Provider for Roce {
     fn create_queue_pair(&self, config: &QueuePairConfig) -> Result<Qpn, ProviderError> {
         self.driver.with(|core| {
             let number = core.host.create_queue_pair(config).map_err(refused)?;
+            core.host.set_share(number, self.service_levels.share(0)).map_err(refused)?;
             if config.transport != Transport::Rc {
                 core.unacknowledged.insert(number);
             }
@@ -448,6 +465,12 @@ impl Provider for Roce {
             runtime::transmit(core, io, clock::now());
             Ok(())
         })
+    }
+
+    fn set_service_level(&self, number: Qpn, level: u8) {
+        let share = self.service_levels.share(level);
+        // A queue pair that does not exist is ignored; weights are never zero.
+        let _ = self.driver.with(|core| core.host.set_share(number, share));
     }
 
     fn state(&self, number: Qpn) -> Option<QueuePairState> {

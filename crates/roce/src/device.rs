@@ -1,7 +1,9 @@
 //! [`RoceDevice`]: all queue pairs of a node, and the methods that callers use. The methods that
-//! create, change and remove objects are in `objects`.
+//! create, change and remove objects are in `objects`, and those
+//! that divide the device among queue pairs in `schedule`.
 
 mod objects;
+mod schedule;
 
 use super::api::{
     AtomicExecution, Completion, Counters, DropReason, Event, PlacementToken, PostError,
@@ -19,6 +21,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use fairway_device::CompletionQueueId;
+use fairway_device::control::Processor;
 use fairway_device::list::Links;
 use fairway_device::pool::Index;
 use fairway_device::random::Random;
@@ -47,6 +50,8 @@ pub struct RoceDevice {
     /// The queue pair that sends now, and how many bytes it may still send before the next one.
     turn: Option<u32>,
     turn_left: u32,
+    /// The scheduler, if there is one.
+    scheduler: Option<Box<Processor>>,
 }
 
 impl RoceDevice {
@@ -79,6 +84,7 @@ impl RoceDevice {
             random: Random::new(seed),
             turn: None,
             turn_left: 0,
+            scheduler: None,
         }
     }
 
@@ -249,38 +255,27 @@ impl RoceDevice {
                 pair.handle_timeout(&mut self.shared, now);
             }
         }
+        self.run_scheduler(now);
         self.settle_overruns();
     }
 
     // ---- outputs ----
 
-    /// The next packet to send. One queue pair sends `Profile::turn_bytes` before the next.
+    /// The next packet to send. One queue pair sends `Profile::turn_bytes` before the next, unless
+    /// a scheduler decides ([`Self::set_scheduler`]).
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         self.finish_unreliable();
         loop {
             self.settle_overruns();
-            let index = match self.turn {
-                Some(index) if self.turn_left > 0 => index,
-                other => {
-                    if let Some(index) = other {
-                        self.shared.ready.push(index);
-                    }
-                    let index = self.shared.ready.pop()?;
-                    self.turn = Some(index);
-                    self.turn_left = self.shared.profile.turn_bytes;
-                    index
-                }
-            };
+            let index = self.take_turn()?;
             let pair = self.pairs.get_mut(index as usize).and_then(Option::as_mut);
             if let Some(transmit) = pair.and_then(|pair| pair.next(&mut self.shared, now)) {
                 self.turn_left = self.turn_left.saturating_sub(transmit.gather.length() + 64);
                 self.shared.counters.sent_packets += 1;
+                self.run_scheduler(now);
                 return Some(transmit);
             }
-            if let Some(pair) = self.pairs.get_mut(index as usize).and_then(Option::as_mut) {
-                pair.in_ready = false;
-            }
-            self.turn = None;
+            self.end_turn(index);
         }
     }
 
@@ -467,8 +462,8 @@ impl QueuePair {
     fn next(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
         self.request_turn = !self.request_turn;
         match self.request_turn {
-            true => self.next_response(shared).or_else(|| self.next_request(shared, now)),
-            false => self.next_request(shared, now).or_else(|| self.next_response(shared)),
+            true => self.next_response(shared, now).or_else(|| self.next_request(shared, now)),
+            false => self.next_request(shared, now).or_else(|| self.next_response(shared, now)),
         }
     }
 }

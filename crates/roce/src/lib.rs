@@ -26,7 +26,7 @@
 //! again; `respond` sends acknowledgements and responses; `reading` and `responder::turn` prevent
 //! operations posted behind a READ from changing the memory that it reads; `responder::unconnected`
 //! is the receiving side of UC and UD; `state` has the states of a queue pair; `completions` are
-//! its completion queues.
+//! its completion queues; `flow` has what a scheduler lets a queue pair send.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -49,6 +49,7 @@ pub mod cm;
 mod completions;
 mod contract;
 mod device;
+mod flow;
 mod injected_bug;
 mod limits;
 mod missing;

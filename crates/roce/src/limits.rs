@@ -71,6 +71,9 @@ pub struct Profile {
     pub acknowledge_every: u32,
     /// Bytes that a queue pair sends before the next one sends.
     pub turn_bytes: u32,
+    /// Time without anything to send after which a queue pair's flow ends, so that a scheduler
+    /// divides the device among the others.
+    pub flow_idle: Duration,
     /// Shortest time between two notifications of a congested flow (DCQCN's CNP interval).
     pub cnp_interval: Duration,
     /// Handling of packets out of order. `None`: they are dropped, and everything behind a missing
@@ -87,6 +90,7 @@ impl Default for Profile {
             window_adapts: false,
             acknowledge_every: 64,
             turn_bytes: 64 * 1024,
+            flow_idle: Duration::from_ms(10),
             cnp_interval: Duration::from_us(50),
             out_of_order: None,
             dcqcn: None,

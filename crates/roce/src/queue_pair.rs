@@ -3,6 +3,7 @@
 use super::api::{
     Change, Event, Peer, PlacementToken, QueuePairConfig, Status, TokenSubject, Transport,
 };
+use super::flow::Flow;
 use super::requester::Requester;
 use super::responder::{Incoming, Responder};
 use super::shared::Shared;
@@ -40,6 +41,7 @@ pub(crate) struct QueuePair {
     pub(crate) in_recalling: bool,
     /// Whether the requester, and not the responder, is first to send the next packet.
     pub(crate) request_turn: bool,
+    pub(crate) flow: Flow,
     pub(crate) requester: Requester,
     pub(crate) responder: Responder,
 }
@@ -74,6 +76,7 @@ impl QueuePair {
             in_executing: false,
             in_recalling: false,
             request_turn: false,
+            flow: Flow::new(),
             requester: Requester::new(),
             responder: Responder::new(window),
         }
@@ -202,6 +205,7 @@ impl QueuePair {
             self.in_recalling = false;
             shared.recalling.purge(self.index);
         }
+        self.end_flow(shared);
         shared.deadlines.remove(self.index);
     }
 }

@@ -187,6 +187,7 @@ impl QueuePair {
         let bth = Bth { ack_request: true, solicited, ..self.bth(self.requester.una) };
         shared.counters.resent_packets += 1;
         self.pace(now, gather.length() + PACKET_OVERHEAD);
+        self.charge_flow(shared, now, gather.length());
         let packet = Packet { bth, operation };
         Some(Transmit { queue_pair: self.number, to: self.peer.address, packet, gather })
     }

@@ -17,14 +17,12 @@ use super::recovery::Recovery;
 use super::shared::Shared;
 use super::state::QueuePairState;
 use super::window::Window;
-use super::work::{Send, after};
+use super::work::{Send, after, send_operation};
 use fairway_device::list::List;
 use fairway_device::pool::Index;
 use fairway_device::{Rights, ScatterList};
 use fairway_policy::DcqcnRate;
-use fairway_wire::roce::{
-    AtomicEth, Deth, Operation, Packet, Reth, SendFragment, Service, Tail, WriteFragment,
-};
+use fairway_wire::roce::{AtomicEth, Deth, Operation, Packet, Reth, WriteFragment};
 use fairway_wire::{Duration, Instant, Psn};
 
 /// Approximate bytes around a packet's payload on Ethernet: preamble to gap, IPv4, UDP, BTH, ICRC.
@@ -255,6 +253,9 @@ impl QueuePair {
             || beyond_credit
             || (resent && psn == requester.una)
             || requester.since_request + 1 >= requester.acknowledge_every(shared);
+        if send.has_payload() && !self.passes_gate(shared, now) {
+            return None;
+        }
         let (operation, gather) = self.request(&send, position, last);
         let mut bth = self.bth(psn);
         bth.ack_request = ack_request && self.transport == Transport::Rc;
@@ -270,7 +271,13 @@ impl QueuePair {
         }
         self.sent(shared, now, taken, bth.ack_request);
         self.pace(now, gather.length() + PACKET_OVERHEAD);
+        self.charge_flow(shared, now, gather.length());
         Some(Transmit { queue_pair: self.number, to, packet: Packet { bth, operation }, gather })
+    }
+
+    /// True if the send at the cursor, if there is one, has payload to send.
+    pub(crate) fn next_has_payload(&self, shared: &Shared) -> bool {
+        self.requester.cursor.is_some_and(|index| shared.sends[index].has_payload())
     }
 
     /// True if the rate does not allow a packet now; a timer is then set for when it does.
@@ -484,7 +491,8 @@ impl QueuePair {
         self.probe_if_due(shared, now);
         let Requester { not_before, retransmit_at, paced_until, .. } = self.requester;
         let probe_at = self.requester.recovery.probe_at();
-        for at in [not_before, retransmit_at, paced_until, probe_at].into_iter().flatten() {
+        let flow = self.wake_flow(shared, now);
+        for at in [not_before, retransmit_at, paced_until, probe_at, flow].into_iter().flatten() {
             shared.deadlines.wake_by(self.index, at);
         }
     }
@@ -586,14 +594,4 @@ impl QueuePair {
         self.requester.una = next;
         self.requester.forget();
     }
-}
-
-fn send_operation(service: Service, first: bool, last: bool, tail: Tail) -> Operation {
-    let fragment = match (first, last) {
-        (true, true) => SendFragment::Only(tail),
-        (true, false) => SendFragment::First,
-        (false, false) => SendFragment::Middle,
-        (false, true) => SendFragment::Last(tail),
-    };
-    Operation::Send { service, fragment }
 }

@@ -15,16 +15,20 @@ use fairway_wire::{AtomicOperator, Instant, Psn};
 
 impl QueuePair {
     /// The next packet that the responder sends.
-    pub(crate) fn next_response(&mut self, shared: &mut Shared) -> Option<Transmit> {
+    pub(crate) fn next_response(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
         if core::mem::take(&mut self.responder.cnp_due) {
             shared.counters.cnps_sent += 1;
             let bth = Bth { becn: true, ..self.bth(Psn::new(0)) };
             return Some(self.response(bth, Operation::Cnp, ScatterList::EMPTY));
         }
-        if let Some(answer) = self.next_answer(shared) {
+        let held = self.held_answer(shared, now);
+        if held.is_none()
+            && let Some(answer) = self.next_answer(shared, now)
+        {
             return Some(answer);
         }
-        if self.responder.pending.is_empty()
+        if held.is_none()
+            && self.responder.pending.is_empty()
             && let Some((psn, syndrome)) = self.responder.nak.take()
         {
             let aeth = Aeth { syndrome, msn: self.responder.msn };
@@ -37,7 +41,8 @@ impl QueuePair {
             }
             return Some(nak);
         }
-        let psn = self.responder.ack_due.take()?;
+        let before = |due: &mut Psn| held.is_none_or(|held| due.is_before(held));
+        let psn = self.responder.ack_due.take_if(before)?;
         // The acknowledgement may cover more than was requested, unless it would skip an answer.
         let psn = match self.responder.resources.any_after(psn) {
             true => psn,
@@ -63,12 +68,25 @@ impl QueuePair {
     }
 
     /// The next packet of the earliest READ or atomic that is to be answered.
-    pub(crate) fn next_answer(&mut self, shared: &mut Shared) -> Option<Transmit> {
+    pub(crate) fn next_answer(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
         let answer = self.make_answer(shared)?;
+        self.charge_flow(shared, now, answer.gather.length());
         // The answer acknowledges everything before it.
         let own = answer.packet.bth.psn;
         self.responder.ack_due = self.responder.ack_due.filter(|due| own.is_before(*due));
         Some(answer)
+    }
+
+    /// The PSN of the next packet of an answer, if the scheduler does not let it be sent yet.
+    /// Nothing behind it may be acknowledged or refused.
+    fn held_answer(&mut self, shared: &mut Shared, now: Instant) -> Option<Psn> {
+        if !shared.schedule.has_scheduler() {
+            return None;
+        }
+        let resource = self.responder.resources.first_to_answer()?;
+        let Stage::Answering { next } = resource.stage else { return None };
+        let psn = resource.first.plus(next);
+        (!self.passes_gate(shared, now)).then_some(psn)
     }
 
     fn make_answer(&mut self, shared: &mut Shared) -> Option<Transmit> {

@@ -12,12 +12,13 @@ use super::work::{Pending, Receive, ReceiveQueue, Send};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use fairway_device::deadlines::Deadlines;
+use fairway_device::flow::Schedule;
 use fairway_device::list::Ring;
 use fairway_device::pool::{Index, Pool};
 use fairway_device::segment::{Admission, Segments};
 use fairway_device::{CompletionQueueId, LocalRange, Rights, ScatterList, SegmentId};
 use fairway_wire::roce::{NakCode, Tail};
-use fairway_wire::{Access, Qpn, TokenId};
+use fairway_wire::{Access, Instant, Qpn, TokenId};
 
 /// Number of low bits of an R_Key that are a tag, which changes with every registration. The
 /// segment's number is above them.
@@ -44,6 +45,11 @@ pub(crate) struct Shared {
     /// Places in which the caller keeps packets.
     pub(crate) buffered: Pool<()>,
     pub(crate) deadlines: Deadlines,
+    /// The scheduler's view of the queue pairs, each of which is a flow with its own place as its
+    /// number.
+    pub(crate) schedule: Schedule,
+    /// When the scheduler last ran.
+    pub(crate) scheduled_at: Instant,
     /// Queue pairs that may have something to send.
     pub(crate) ready: Ring<u32>,
     /// Queue pairs that have an atomic to be executed.
@@ -91,6 +97,8 @@ impl Shared {
             pending: Pool::new(limits.pending),
             buffered: Pool::new(limits.buffered),
             deadlines: Deadlines::new(limits.queue_pairs),
+            schedule: Schedule::new(limits.queue_pairs),
+            scheduled_at: Instant::ZERO,
             ready: Ring::new(limits.queue_pairs),
             executing: Ring::new(limits.queue_pairs),
             recalling: Ring::new(limits.queue_pairs),

@@ -17,6 +17,7 @@ mod order;
 mod queues;
 mod reliable;
 mod responses;
+mod sharing;
 mod unreliable;
 
 const MTU: u32 = 1024;

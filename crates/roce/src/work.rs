@@ -4,7 +4,7 @@ use super::api::{CompletionKind, Peer, Work};
 use fairway_device::ScatterList;
 use fairway_device::list::{Links, List, ListRecord};
 use fairway_device::pool::Index;
-use fairway_wire::roce::Tail;
+use fairway_wire::roce::{Operation, SendFragment, Service, Tail};
 use fairway_wire::{Duration, Instant, Psn};
 
 /// A posted send.
@@ -39,6 +39,11 @@ impl Send {
     /// True for READs and atomics: data answers them, and their number in flight is limited.
     pub(crate) fn is_answered(&self) -> bool {
         matches!(self.work, Work::Read { .. } | Work::CompareSwap { .. } | Work::FetchAdd { .. })
+    }
+
+    /// True if its packets have payload.
+    pub(crate) fn has_payload(&self) -> bool {
+        self.length > 0 && !self.is_answered()
     }
 
     /// True if the send consumes a receive of the peer.
@@ -137,4 +142,15 @@ impl ListRecord for Pending {
 /// The time `span` after `now`; `None` if `span` is zero, which means no limit.
 pub(crate) fn after(now: Instant, span: Duration) -> Option<Instant> {
     (span != Duration::ZERO).then(|| now + span)
+}
+
+/// The fragment of a SEND that its first, last or another packet carries.
+pub(crate) fn send_operation(service: Service, first: bool, last: bool, tail: Tail) -> Operation {
+    let fragment = match (first, last) {
+        (true, true) => SendFragment::Only(tail),
+        (true, false) => SendFragment::First,
+        (false, false) => SendFragment::Middle,
+        (false, true) => SendFragment::Last(tail),
+    };
+    Operation::Send { service, fragment }
 }

@@ -1,5 +1,5 @@
 //! Detects that the host has more busy threads than cores, so that a thread that polls in vain
-//! sleeps for a moment.
+//! sleeps for a moment; and that a thread shares its core with another one, so that it moves.
 //!
 //! A thread that polls in vain on such a host uses up its time slice, and then has to wait, for
 //! milliseconds, until other threads have used up theirs: packets that arrive meanwhile wait, too.
@@ -12,6 +12,12 @@
 //! the polling thread; their time does not count. Nor does a single long wait, because every host
 //! has something to do once in a while. The test `crowded_host` of the crate `fairway` checks that
 //! against the kernel.
+//!
+//! Two threads that wake each other, such as ranks of one host, may stay on one core while another
+//! one is idle: each wait is short, because the other thread soon sleeps, but there is one in every
+//! exchange. A thread that has waited for a fifth of several milliseconds in a row moves to another
+//! core. If all cores are busy that changes nothing. In half of the cases, by chance, it stays, so
+//! that two threads do not leave a core together.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -22,6 +28,12 @@ use fairway_wire::{Duration, Instant};
 
 use crate::clock;
 
+/// A thread shares its core if it has waited for one part in this number of the time, ...
+const SHARED_PART: u64 = 5;
+/// ... from each of so many baselines to the next.
+const SHARED_BASELINES: u32 = 4;
+/// Least time between two moves of a thread.
+const MOVE_EVERY: Duration = Duration::from_ms(20);
 /// Minimum interval between two polls after which the kernel's count is compared.
 const INTERVAL: Duration = Duration::from_us(500);
 /// Time after which a thread that polls all the time reads the kernel's count, to compare later
@@ -74,6 +86,17 @@ pub(crate) fn note_background(began: Instant) {
     BACKGROUND_NS.fetch_add(span.as_ns(), Ordering::Relaxed);
 }
 
+/// What a polling thread should do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Advice {
+    /// Poll again.
+    Poll,
+    /// Sleep for a moment.
+    Sleep,
+    /// Move to another core.
+    Move,
+}
+
 /// What a polling thread has observed, over all contexts that it polls.
 #[derive(Clone, Copy)]
 struct Observed {
@@ -91,6 +114,10 @@ struct Observed {
     /// Time of the last long wait, and the number of long waits in a row.
     waited_at: Instant,
     waits: u32,
+    /// Number of baselines in a row between which the thread shared its core.
+    shared: u32,
+    /// Time of the last move.
+    moved_at: Instant,
     /// Time for which the thread polls in vain before it sleeps.
     spin: Duration,
     /// True if it slept since the last success.
@@ -110,6 +137,8 @@ thread_local! {
             baseline: Baseline { waited: Duration::ZERO, background: Duration::ZERO },
             waited_at: Instant::ZERO,
             waits: 0,
+            shared: 0,
+            moved_at: Instant::ZERO,
             spin: SPIN_MAX,
             slept: false,
             sleeps: 0,
@@ -118,15 +147,20 @@ thread_local! {
 }
 
 /// Records a poll of this thread. The last poll of the device was at `at`, perhaps by another
-/// thread: the clock is read only if that time stays the same. Returns true if the thread should
-/// sleep for a moment.
-pub(crate) fn should_sleep(at: Instant, successful: bool) -> bool {
+/// thread: the clock is read only if that time stays the same. Returns what the thread should do.
+pub(crate) fn advise(at: Instant, successful: bool) -> Advice {
     OBSERVED.with(|cell| {
         let mut observed = cell.get();
         let at = observed.time_of(at, clock::now);
         let sleeps = observed.record(at, successful, baseline);
+        // The nanosecond of a poll is a matter of chance.
+        let advice = match observed.moves(at, at.as_ps() / 1000 % 2 == 0) {
+            true => Advice::Move,
+            false if sleeps => Advice::Sleep,
+            false => Advice::Poll,
+        };
         cell.set(observed);
-        sleeps
+        advice
     })
 }
 
@@ -182,7 +216,21 @@ impl Observed {
         let background = baseline.background.as_ns().saturating_sub(before.background.as_ns());
         let waited = baseline.waited.as_ns().saturating_sub(before.waited.as_ns());
         let for_others = waited.saturating_sub(background);
+        let shares = for_others >= since.as_ns() / SHARED_PART;
+        self.shared = if shares { self.shared.saturating_add(1) } else { 0 };
         for_others >= LONG_MIN.as_ns().max(since.as_ns() / LONG_PART)
+    }
+
+    /// True if the thread should move to another core. `chance`: true in half of the cases.
+    fn moves(&mut self, at: Instant, chance: bool) -> bool {
+        if self.shared < SHARED_BASELINES || at.since(self.moved_at) < MOVE_EVERY {
+            return false;
+        }
+        self.shared = 0;
+        if chance {
+            self.moved_at = at;
+        }
+        chance
     }
 
     /// True if the host counts as crowded.
@@ -245,6 +293,8 @@ mod tests {
             baseline: BASELINE,
             waited_at: Instant::ZERO,
             waits: 0,
+            shared: 0,
+            moved_at: Instant::ZERO,
             spin: SPIN_MAX,
             slept: false,
             sleeps: 0,
@@ -315,6 +365,29 @@ mod tests {
             let later = wait(&mut observed, 2900, 0);
             assert_eq!(first_sleep(&mut observed, later, 100_000), None);
         }
+    }
+
+    /// Polls for so many milliseconds, in each of which the thread waits for its core for `waited`
+    /// us. Returns the times at which it should move, in milliseconds.
+    fn times_of_moves(observed: &mut Observed, waited: u64, chance: bool) -> Vec<u64> {
+        let mut read = observed.baseline;
+        let mut moves = Vec::new();
+        for us in (100..60_000).step_by(100) {
+            read.waited = read.waited.saturating_add(Duration::from_ns(waited * 100));
+            let at = START + Duration::from_us(us);
+            assert!(!observed.record(at, true, || read), "it does not poll in vain");
+            if observed.moves(at, chance) {
+                moves.push(us / 1000);
+            }
+        }
+        moves
+    }
+
+    #[test]
+    fn thread_that_shares_its_core_moves_by_chance_and_not_too_often() {
+        assert_eq!(times_of_moves(&mut observed(), 250, true), [8, 28, 48]);
+        assert_eq!(times_of_moves(&mut observed(), 250, false), []);
+        assert_eq!(times_of_moves(&mut observed(), 150, true), []);
     }
 
     #[test]

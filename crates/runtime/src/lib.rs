@@ -20,7 +20,8 @@
 //! | `memory` | registered memory: its sources, and copies that survive its disappearance |
 //! | `delayed_ack` | detects applications that answer at once, so that acknowledgements may wait |
 //! | `poll_detector` | detects whether users of verbs poll, or the background thread must drive |
-//! | `crowding` | detects more busy threads than cores, so that polling threads sleep |
+//! | `crowding` | detects more busy threads than cores, so that polling threads sleep or move |
+//! | `placement` | moves a thread to another core |
 //! | `burst` | lets small operations that are posted one by one leave together |
 //! | `addresses` | addresses of this host and of others |
 //! | `shm` | packets between processes of one host through shared memory, without system calls |
@@ -52,6 +53,7 @@ mod io;
 mod memories;
 mod memory;
 pub mod passing;
+mod placement;
 mod poll;
 mod poll_detector;
 mod protocol;

@@ -13,8 +13,9 @@ use fairway_ring::{Doorbell, ProgressLock, Role};
 use fairway_wire::Instant;
 
 use crate::clock;
-use crate::crowding;
+use crate::crowding::{self, Advice};
 use crate::io::Io;
+use crate::placement;
 use crate::poll::poll;
 use crate::poll_detector::{self, PollDetector};
 use crate::protocol::{Eagerness, Protocol};
@@ -245,13 +246,14 @@ impl<P: Protocol> Shared<P> {
 
     /// Ends a poll of a thread that polls again and again: releases the lock as
     /// [`Shared::run_pending_and_unlock`] does. Then the thread yields to others that wait for the
-    /// lock; or it sleeps for a moment, if it has polled in vain on a crowded host ([`crowding`]).
+    /// lock; or, on a crowded host ([`crowding`]), it sleeps for a moment or moves to another core.
     pub fn end_poll(&self, mut locked: MutexGuard<'_, Locked<P>>) {
         let polled = locked.io.as_mut().map(Io::take_polled);
         self.run_pending_and_unlock(locked);
-        match polled.is_some_and(|(at, successful)| crowding::should_sleep(at, successful)) {
-            true => self.sleep_for_a_moment(),
-            false => self.make_way(),
+        match polled.map(|(at, successful)| crowding::advise(at, successful)) {
+            Some(Advice::Sleep) => self.sleep_for_a_moment(),
+            Some(Advice::Move) => placement::leave_core(),
+            Some(Advice::Poll) | None => self.make_way(),
         }
     }
 

@@ -3,11 +3,14 @@
 //! which never change: later versions only append fields. `examples/policies/fairway_policy.h`
 //! defines the same layout in C.
 
-use fairway_policy::{AckSample, ChunkRequest, LossSample, PathView};
+use fairway_policy::{
+    AckSample, ChunkRequest, Evidence, LateArrival, LossSample, PathAck, PathView, Share,
+    TransmitSample,
+};
 
 /// Version of this interface. A module names the version that it was made for; one made for a later
 /// version is refused.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 /// Size of the area, in bytes.
 pub const AREA_BYTES: usize = 16 * 1024;
 /// Maximum number of paths of a channel.
@@ -20,6 +23,10 @@ const SAMPLE: usize = 64;
 const SAMPLE_BYTES: usize = 128;
 /// Offset of the data with which the host starts the module.
 const START: usize = SAMPLE + SAMPLE_BYTES;
+/// Offsets of what the module states when it has started.
+const EVENT_BYTES: usize = START + 32;
+const TRAITS: usize = START + 36;
+const TRAITS_END: usize = START + 40;
 /// Offset of the paths that the host reports.
 const PATHS: usize = 256;
 const PATH_BYTES: usize = 48;
@@ -36,6 +43,17 @@ const ACK_WINDOW_LIMITED: u32 = 4;
 const ACK_HAS_ENDPOINT: u32 = 8;
 const LOSS_BY_TIMEOUT: u32 = 1;
 const PATH_USABLE: u32 = 1;
+/// Offset, in the sample, of the bits of the usable paths.
+const USABLE: usize = 16;
+
+const HAS_RTT: u32 = 1;
+const BEYOND_TOLERANCE: u32 = 1;
+const WAS_DECLARED_LOST: u32 = 1;
+const BACKLOGGED: u32 = 1;
+const REQUEST_RESEND: u32 = 1;
+const REQUEST_BLOCKED: u32 = 2;
+const COMPARES_ACROSS_PATHS: u32 = 1;
+const PACES_WITHIN_WINDOW: u32 = 2;
 
 /// Decision of a congestion control.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +64,55 @@ pub(crate) struct Decision {
     pub(crate) pacing_burst_bytes: u32,
     /// Chunk size; zero for the default.
     pub(crate) chunk_bytes: u32,
+    /// The following fields count only if the module spends credit.
+    pub(crate) credit: CreditDecision,
+}
+
+/// The part of a decision that concerns credit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CreditDecision {
+    pub(crate) allowance_bytes: u64,
+    /// Total of the credit request, if the module has just requested one.
+    pub(crate) total_bytes: u64,
+    /// When the module has to be called again, in picoseconds; zero for not at all.
+    pub(crate) request_at_ps: u64,
+    pub(crate) ahead_bytes: u64,
+    pub(crate) resend: bool,
+    pub(crate) blocked: bool,
+}
+
+/// What a module states once, when it has started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Traits {
+    /// Bytes from which on a scheduler needs a transmit event.
+    pub(crate) event_bytes: u32,
+    /// [`LossDetector::compares_across_paths`](fairway_policy::LossDetector).
+    pub(crate) compares_across_paths: bool,
+    /// [`CongestionControl::paces_within_window`](fairway_policy::CongestionControl).
+    pub(crate) paces_within_window: bool,
+}
+
+/// An entry of the list of rates that a scheduler's module returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FlowRate {
+    pub(crate) bytes_per_second: u64,
+    pub(crate) flow: u32,
+    /// Zero for the default.
+    pub(crate) quantum_bytes: u32,
+}
+
+impl FlowRate {
+    /// Size of an entry in the module's memory.
+    pub(crate) const BYTES: usize = 16;
+
+    /// Reads an entry. A rate is never below [`PACING_MIN`], so that no flow stops.
+    pub(crate) fn read(entry: &[u8; Self::BYTES]) -> FlowRate {
+        FlowRate {
+            bytes_per_second: u64_at(entry, 0).max(PACING_MIN),
+            flow: u32_at(entry, 8),
+            quantum_bytes: u32_at(entry, 12),
+        }
+    }
 }
 
 /// The lowest pacing rate that a policy can choose: 1 Mb/s. With a lower one, the peer would seem
@@ -67,6 +134,7 @@ impl Decision {
             pacing_bytes_per_second: if rate == 0 { 0 } else { rate.max(PACING_MIN) },
             pacing_burst_bytes: self.pacing_burst_bytes.min(BURST_MAX),
             chunk_bytes: if self.chunk_bytes == 0 { CHUNK_DEFAULT } else { self.chunk_bytes },
+            credit: self.credit,
         }
     }
 }
@@ -78,6 +146,8 @@ pub(crate) struct Area<'a>(&'a mut [u8; AREA_BYTES]);
 #[derive(Clone, Debug)]
 pub(crate) struct Start<'a> {
     pub(crate) mtu_bytes: u32,
+    /// Number of flows of a scheduler; zero for other kinds.
+    pub(crate) flows: u32,
     /// Text of at most [`TEXT_BYTES`].
     pub(crate) parameters: &'a str,
     /// Last decision of the module that this one replaces; all zero if there is none.
@@ -93,18 +163,19 @@ impl<'a> Area<'a> {
 
     pub(crate) fn put_start(&mut self, start: &Start<'_>) {
         let text = &start.parameters.as_bytes()[..start.parameters.len().min(TEXT_BYTES)];
-        let mut head = Bytes::<16>::new();
-        head.u32(start.mtu_bytes).u32(ABI_VERSION).u32(text.len() as u32);
-        self.put(START, &head.0);
-        self.put(TEXT, text);
+        let head = &mut self.0[START..PATHS];
+        head.u32(0, start.mtu_bytes);
+        head.u32(4, ABI_VERSION);
+        head.u32(8, text.len() as u32);
+        head.u32(12, start.flows);
+        head[EVENT_BYTES - START..TRAITS_END - START].fill(0);
+        self.0[TEXT..TEXT + text.len()].copy_from_slice(text);
         let inherited = &start.inherited;
-        let mut decision = Bytes::<24>::new();
-        decision
-            .u64(inherited.window_bytes)
-            .u64(inherited.pacing_bytes_per_second)
-            .u32(inherited.pacing_burst_bytes)
-            .u32(inherited.chunk_bytes);
-        self.put(DECISION, &decision.0);
+        let decision = &mut self.0[DECISION..SAMPLE];
+        decision.u64(0, inherited.window_bytes);
+        decision.u64(8, inherited.pacing_bytes_per_second);
+        decision.u32(16, inherited.pacing_burst_bytes);
+        decision.u32(20, inherited.chunk_bytes);
     }
 
     /// Returns the text that the module has written, up to the first zero; unprintable characters
@@ -121,51 +192,112 @@ impl<'a> Area<'a> {
             | flag(sample.pressure, ACK_PRESSURE)
             | flag(sample.window_limited, ACK_WINDOW_LIMITED)
             | flag(sample.endpoint_delay.is_some(), ACK_HAS_ENDPOINT);
-        let mut bytes = Bytes::<SAMPLE_BYTES>::new();
-        bytes
-            .u64(sample.now.as_ps())
-            .u64(sample.rtt.map_or(0, |rtt| rtt.as_ps()))
-            .u64(sample.smoothed_rtt.as_ps())
-            .u64(sample.bytes_in_flight)
-            .u32(sample.acked_bytes)
-            .u32(sample.acked_packets)
-            .u32(sample.marked_packets)
-            .u32(u32::from(sample.path))
-            .u32(flags)
-            .u32(u32::from(sample.hint))
-            .u64(sample.endpoint_delay.map_or(0, |delay| delay.as_ps()))
-            .u32(u32::from(sample.hops));
-        self.put(SAMPLE, &bytes.0);
+        let record = self.sample();
+        record.u64(0, sample.now.as_ps());
+        record.u64(8, sample.rtt.map_or(0, |rtt| rtt.as_ps()));
+        record.u64(16, sample.smoothed_rtt.as_ps());
+        record.u64(24, sample.bytes_in_flight);
+        record.u32(32, sample.acked_bytes);
+        record.u32(36, sample.acked_packets);
+        record.u32(40, sample.marked_packets);
+        record.u32(44, u32::from(sample.path));
+        record.u32(48, flags);
+        record.u32(52, u32::from(sample.hint));
+        record.u64(56, sample.endpoint_delay.map_or(0, |delay| delay.as_ps()));
+        record.u32(64, u32::from(sample.hops));
     }
 
     pub(crate) fn put_loss(&mut self, sample: &LossSample) {
-        let mut bytes = Bytes::<SAMPLE_BYTES>::new();
-        bytes
-            .u64(sample.now.as_ps())
-            .u64(sample.smoothed_rtt.as_ps())
-            .u32(sample.lost_bytes)
-            .u32(u32::from(sample.path))
-            .u32(flag(sample.by_timeout, LOSS_BY_TIMEOUT));
-        self.put(SAMPLE, &bytes.0);
+        let record = self.sample();
+        record.u64(0, sample.now.as_ps());
+        record.u64(8, sample.smoothed_rtt.as_ps());
+        record.u32(16, sample.lost_bytes);
+        record.u32(20, u32::from(sample.path));
+        record.u32(24, flag(sample.by_timeout, LOSS_BY_TIMEOUT));
     }
 
-    /// Reports at most [`PATHS_MAX`] paths to the module.
+    /// Reports a request for a chunk's path, and the paths.
     pub(crate) fn put_chunk(&mut self, paths: &[PathView], request: &ChunkRequest) {
-        let mut bytes = Bytes::<SAMPLE_BYTES>::new();
-        bytes.u64(request.now.as_ps()).u32(request.bytes).u32(request.random);
-        self.put(SAMPLE, &bytes.0);
-        for (slot, view) in self.0[PATHS..TEXT].chunks_exact_mut(PATH_BYTES).zip(paths) {
-            let mut bytes = Bytes::<PATH_BYTES>::new();
-            bytes
-                .u64(view.smoothed_rtt.as_ps())
-                .u64(view.rtt_deviation.as_ps())
-                .u64(view.sent)
-                .u64(view.lost)
-                .u64(view.marked)
-                .u32(view.in_flight)
-                .u32(flag(view.usable, PATH_USABLE));
-            slot.copy_from_slice(&bytes.0);
+        let record = self.sample();
+        record.u64(0, request.now.as_ps());
+        record.u32(8, request.bytes);
+        record.u32(12, request.random);
+        self.put_paths(paths);
+    }
+
+    /// Reports the paths, for the question whether any has room.
+    pub(crate) fn put_room(&mut self, paths: &[PathView]) {
+        self.sample();
+        self.put_paths(paths);
+    }
+
+    pub(crate) fn put_path_ack(&mut self, ack: &PathAck) {
+        let record = self.sample();
+        record.u64(0, ack.now.as_ps());
+        record.u64(8, ack.rtt.map_or(0, |rtt| rtt.as_ps()));
+        record.u32(16, ack.acked_packets);
+        record.u32(20, ack.marked_packets);
+        record.u32(24, flag(ack.rtt.is_some(), HAS_RTT));
+    }
+
+    pub(crate) fn put_evidence(&mut self, evidence: &Evidence) {
+        let record = self.sample();
+        record.u64(0, evidence.age.as_ps());
+        record.u64(8, evidence.overtaken_by.as_ps());
+        record.u64(16, evidence.smoothed_rtt.as_ps());
+        record.u32(24, evidence.path_distance);
+        record.u32(28, evidence.psn_distance);
+        record.u32(32, flag(evidence.beyond_tolerance, BEYOND_TOLERANCE));
+    }
+
+    pub(crate) fn put_late(&mut self, late: &LateArrival) {
+        let record = self.sample();
+        record.u64(8, late.overtaken_by.as_ps());
+        record.u64(16, late.smoothed_rtt.as_ps());
+        record.u32(24, late.path_distance);
+        record.u32(28, late.psn_distance);
+        record.u32(32, flag(late.was_declared_lost, WAS_DECLARED_LOST));
+    }
+
+    pub(crate) fn put_share(&mut self, share: Share) {
+        let record = self.sample();
+        record.u32(0, u32::from(share.tenant));
+        record.u32(4, u32::from(share.weight));
+        record.u32(8, u32::from(share.tenant_weight));
+    }
+
+    pub(crate) fn put_transmit(&mut self, sample: &TransmitSample) {
+        let record = self.sample();
+        record.u64(0, sample.now.as_ps());
+        record.u64(8, sample.bytes);
+        record.u32(16, sample.events);
+        record.u32(20, flag(sample.backlogged, BACKLOGGED));
+    }
+
+    /// Reports at most [`PATHS_MAX`] paths, and which of them are usable, to the module.
+    fn put_paths(&mut self, paths: &[PathView]) {
+        let mut usable = [0_u64; PATHS_MAX / 64];
+        let (records, _) = self.0[PATHS..TEXT].as_chunks_mut::<PATH_BYTES>();
+        for (path, (record, view)) in records.iter_mut().zip(paths).enumerate() {
+            record.u64(0, view.smoothed_rtt.as_ps());
+            record.u64(8, view.rtt_deviation.as_ps());
+            record.u64(16, view.sent);
+            record.u64(24, view.lost);
+            record.u64(32, view.marked);
+            record.u32(40, view.in_flight);
+            record.u32(44, flag(view.usable, PATH_USABLE));
+            usable[path / 64] |= u64::from(view.usable) << (path % 64);
         }
+        for (word, bits) in usable.iter().enumerate() {
+            self.0.u64(SAMPLE + USABLE + 8 * word, *bits);
+        }
+    }
+
+    /// Returns the place of the event, filled with zeros.
+    fn sample(&mut self) -> &mut [u8] {
+        let sample = &mut self.0[SAMPLE..SAMPLE + SAMPLE_BYTES];
+        sample.fill(0);
+        sample
     }
 
     /// Returns the module's decision, limited to what the protocol supports.
@@ -175,49 +307,68 @@ impl<'a> Area<'a> {
             pacing_bytes_per_second: self.u64(DECISION + 8),
             pacing_burst_bytes: self.u32(DECISION + 16),
             chunk_bytes: self.u32(DECISION + 20),
+            credit: CreditDecision {
+                allowance_bytes: self.u64(DECISION + 24),
+                total_bytes: self.u64(DECISION + 32),
+                request_at_ps: self.u64(DECISION + 40),
+                ahead_bytes: self.u64(DECISION + 48),
+                resend: self.u32(DECISION + 56) & REQUEST_RESEND != 0,
+                blocked: self.u32(DECISION + 56) & REQUEST_BLOCKED != 0,
+            },
         };
         decision.within_bounds(mtu_bytes)
     }
 
-    fn put(&mut self, at: usize, bytes: &[u8]) {
-        self.0[at..at + bytes.len()].copy_from_slice(bytes);
+    /// Returns what the module has stated at its start.
+    pub(crate) fn traits(&self) -> Traits {
+        let flags = self.u32(TRAITS);
+        Traits {
+            event_bytes: self.u32(EVENT_BYTES),
+            compares_across_paths: flags & COMPARES_ACROSS_PATHS != 0,
+            paces_within_window: flags & PACES_WITHIN_WINDOW != 0,
+        }
     }
 
     fn u64(&self, at: usize) -> u64 {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(&self.0[at..at + 8]);
-        u64::from_le_bytes(bytes)
+        u64_at(self.0, at)
     }
 
     fn u32(&self, at: usize) -> u32 {
-        let mut bytes = [0; 4];
-        bytes.copy_from_slice(&self.0[at..at + 4]);
-        u32::from_le_bytes(bytes)
+        u32_at(self.0, at)
     }
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
 fn flag(set: bool, bit: u32) -> u32 {
     if set { bit } else { 0 }
 }
 
-/// A record of `N` bytes that is filled from its beginning; the rest is zero.
-struct Bytes<const N: usize>([u8; N], usize);
+/// Bytes into which numbers are written in place. An offset outside is a mistake of this file.
+trait Record {
+    fn u64(&mut self, at: usize, value: u64);
+    fn u32(&mut self, at: usize, value: u32);
+}
 
-impl<const N: usize> Bytes<N> {
-    fn new() -> Self {
-        Bytes([0; N], 0)
+impl<T: AsMut<[u8]> + ?Sized> Record for T {
+    #[inline]
+    fn u64(&mut self, at: usize, value: u64) {
+        if let Some(place) = self.as_mut()[at..].first_chunk_mut() {
+            *place = value.to_le_bytes();
+        }
     }
 
-    fn u64(&mut self, value: u64) -> &mut Self {
-        self.0[self.1..self.1 + 8].copy_from_slice(&value.to_le_bytes());
-        self.1 += 8;
-        self
-    }
-
-    fn u32(&mut self, value: u32) -> &mut Self {
-        self.0[self.1..self.1 + 4].copy_from_slice(&value.to_le_bytes());
-        self.1 += 4;
-        self
+    #[inline]
+    fn u32(&mut self, at: usize, value: u32) {
+        if let Some(place) = self.as_mut()[at..].first_chunk_mut() {
+            *place = value.to_le_bytes();
+        }
     }
 }
 

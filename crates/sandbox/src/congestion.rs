@@ -1,203 +1,273 @@
 //! A congestion control that runs in a module.
 
-use std::sync::Arc;
-
 use fairway_policy::{AckSample, CongestionControl, CreditRequest, LossSample};
-use fairway_wire::Instant;
+use fairway_wire::{Duration, Instant};
 
-use crate::Fault;
-use crate::abi::Decision;
+use crate::abi::{Decision, Traits};
 use crate::guest::Guest;
-use crate::module::Hook;
-use crate::slot::{Cursor, Slot};
+use crate::hook::Hook;
+use crate::instance::{Outcome, Shared};
+use crate::{Fault, Reason};
+
+/// Time after which a module whose channel has waiting data and no allowance is taken out of use: a
+/// module must not stop a channel.
+const STALL: Duration = Duration::from_secs(1);
 
 /// An instance of a module and, after a fault, the built-in default in its place.
 pub(crate) struct UserCongestion {
-    slot: Arc<Slot>,
-    cursor: Cursor,
-    guest: Option<Guest>,
+    shared: Shared,
     /// Built-in default, created in advance because a fault occurs in the middle of an event.
     fallback: Box<dyn CongestionControl>,
-    /// The module's last decision, which the protocol reads for every packet.
+    /// What the protocol reads for every packet; as of the last event.
+    state: State,
+    /// Since when data waits without an allowance.
+    stalled_since: Option<Instant>,
+}
+
+#[derive(Clone, Copy)]
+struct State {
+    /// False if the fallback decides.
+    is_module: bool,
+    spends_credit: bool,
+    traits: Traits,
     decision: Decision,
-    mtu_bytes: u32,
+}
+
+impl State {
+    fn of(shared: &Shared) -> State {
+        let mut instance = shared.lock();
+        let decision = instance.read_decision();
+        State {
+            is_module: instance.guest().is_some(),
+            spends_credit: instance.guest().is_some_and(|guest| guest.hooks.on_sent.is_some()),
+            traits: instance.traits(),
+            decision,
+        }
+    }
 }
 
 impl UserCongestion {
-    pub(crate) fn new(
-        slot: Arc<Slot>,
-        fallback: Box<dyn CongestionControl>,
-        mtu_bytes: u32,
-    ) -> Self {
-        let (mut guest, cursor) = slot.start(mtu_bytes);
-        let decision =
-            guest.as_mut().map_or_else(Decision::default, |guest| guest.decision(mtu_bytes));
-        UserCongestion { slot, cursor, guest, fallback, decision, mtu_bytes }
+    pub(crate) fn new(shared: Shared, fallback: Box<dyn CongestionControl>) -> Self {
+        let state = State::of(&shared);
+        UserCongestion { shared, fallback, state, stalled_since: None }
     }
 
-    /// Changes to another module if the current one has been replaced.
-    fn follow(&mut self, now: Instant) {
-        let change = self.slot.replacement(&mut self.cursor, now, self.mtu_bytes, self.decision);
-        if let Some(guest) = change {
-            self.guest = guest;
-            if let Some(guest) = &mut self.guest {
-                self.decision = guest.decision(self.mtu_bytes);
-            }
-        }
-    }
-
-    /// Passes an event at `now` to the module. Returns `None` if the module has no hook for it, or
-    /// if there is no module any more.
-    fn call_hook<R>(
+    /// Passes an event at `now` to the module, and reads its decision.
+    fn event<R>(
         &mut self,
         now: Instant,
         call: impl FnOnce(&mut Guest) -> Option<Result<R, Fault>>,
-    ) -> Option<R> {
-        self.follow(now);
-        let guest = self.guest.as_mut()?;
-        match call(guest)? {
-            Ok(answer) => {
-                self.decision = guest.decision(self.mtu_bytes);
-                Some(answer)
-            }
-            Err(fault) => {
-                self.guest = None;
-                self.slot.note(now, fault);
-                None
-            }
+    ) -> Outcome<R> {
+        let mut instance = self.shared.lock();
+        let generation = instance.generation();
+        let outcome = instance.event(now, call);
+        let is_other = instance.generation() != generation;
+        self.state.is_module = !matches!(outcome, Outcome::Gone);
+        if self.state.is_module {
+            self.state.decision = instance.read_decision();
+        }
+        drop(instance);
+        if is_other {
+            self.state = State::of(&self.shared);
+            self.stalled_since = None;
+        }
+        outcome
+    }
+
+    /// True if the module decides and spends credit.
+    fn spends_credit(&self) -> bool {
+        self.state.is_module && self.state.spends_credit
+    }
+
+    /// Takes the module out of use if data has waited for too long without an allowance.
+    fn watch(&mut self, now: Instant, backlog_bytes: u64) {
+        if !self.spends_credit() || backlog_bytes == 0 || self.allowance_bytes() > 0 {
+            self.stalled_since = None;
+            return;
+        }
+        let since = *self.stalled_since.get_or_insert(now);
+        if now.elapsed_since(since) >= STALL {
+            let fault = Fault { hook: Hook::CreditRequest, reason: Reason::Stalled };
+            self.shared.lock().end(fault);
+            self.state.is_module = false;
         }
     }
 
     /// Fuel that the last event used.
     pub(crate) fn fuel_used(&self) -> u64 {
-        self.guest.as_ref().map_or(0, Guest::fuel_used)
+        self.shared.lock().fuel_used()
     }
 }
 
 impl CongestionControl for UserCongestion {
     fn name(&self) -> &'static str {
-        if self.guest.is_some() { "wasm" } else { self.fallback.name() }
+        if self.state.is_module { "wasm" } else { self.fallback.name() }
     }
 
     fn window_bytes(&self) -> u64 {
-        match self.guest {
-            Some(_) => self.decision.window_bytes,
-            None => self.fallback.window_bytes(),
+        match self.state.is_module {
+            true => self.state.decision.window_bytes,
+            false => self.fallback.window_bytes(),
         }
     }
 
     fn on_ack(&mut self, sample: &AckSample) {
-        self.call_hook(sample.now, |guest| {
+        let outcome = self.event(sample.now, |guest| {
             let hook = guest.hooks.on_ack?;
             guest.area()?.put_ack(sample);
             Some(guest.call(Hook::OnAck, hook, ()))
         });
-        if self.guest.is_none() {
+        if let Outcome::Gone = outcome {
             self.fallback.on_ack(sample);
         }
     }
 
     fn on_loss(&mut self, sample: &LossSample) {
-        self.call_hook(sample.now, |guest| {
+        let outcome = self.event(sample.now, |guest| {
             let hook = guest.hooks.on_loss?;
             guest.area()?.put_loss(sample);
             Some(guest.call(Hook::OnLoss, hook, ()))
         });
-        if self.guest.is_none() {
+        if let Outcome::Gone = outcome {
             self.fallback.on_loss(sample);
         }
     }
 
     fn on_spurious(&mut self, now: Instant, packets: u32) {
-        self.call_hook(now, |guest| {
+        let outcome = self.event(now, |guest| {
             let hook = guest.hooks.on_spurious?;
             Some(guest.call(Hook::OnSpurious, hook, (now.as_ps(), packets)))
         });
-        if self.guest.is_none() {
+        if let Outcome::Gone = outcome {
             self.fallback.on_spurious(now, packets);
         }
     }
 
     fn pacing_bytes_per_second(&self) -> Option<u64> {
-        match self.guest {
-            Some(_) => Some(self.decision.pacing_bytes_per_second).filter(|rate| *rate > 0),
-            None => self.fallback.pacing_bytes_per_second(),
+        match self.state.is_module {
+            true => Some(self.state.decision.pacing_bytes_per_second).filter(|rate| *rate > 0),
+            false => self.fallback.pacing_bytes_per_second(),
         }
     }
 
     fn pacing_burst_bytes(&self) -> u32 {
-        match self.guest {
-            Some(_) => self.decision.pacing_burst_bytes,
-            None => self.fallback.pacing_burst_bytes(),
+        match self.state.is_module {
+            true => self.state.decision.pacing_burst_bytes,
+            false => self.fallback.pacing_burst_bytes(),
+        }
+    }
+
+    fn paces_within_window(&self) -> bool {
+        match self.state.is_module {
+            true => self.state.traits.paces_within_window,
+            false => self.fallback.paces_within_window(),
         }
     }
 
     fn chunk_bytes(&self, remaining: u64) -> u32 {
-        match self.guest {
-            Some(_) => remaining.min(u64::from(self.decision.chunk_bytes)) as u32,
-            None => self.fallback.chunk_bytes(remaining),
+        match self.state.is_module {
+            true => remaining.min(u64::from(self.state.decision.chunk_bytes)) as u32,
+            false => self.fallback.chunk_bytes(remaining),
         }
     }
 
     fn permit_retransmit(&mut self, now: Instant, bytes: u32) -> bool {
-        let permitted = self.call_hook(now, |guest| {
+        let outcome = self.event(now, |guest| {
             let hook = guest.hooks.permit_retransmit?;
             Some(guest.call(Hook::PermitRetransmit, hook, (now.as_ps(), bytes)))
         });
-        match permitted {
-            Some(answer) => answer != 0,
+        match outcome {
+            Outcome::Answer(answer) => answer != 0,
             // The default of built-in congestion controllers.
-            None if self.guest.is_some() => false,
-            None => self.fallback.permit_retransmit(now, bytes),
+            Outcome::NoHook => false,
+            Outcome::Gone => self.fallback.permit_retransmit(now, bytes),
         }
     }
 
     fn on_data(&mut self, now: Instant, bytes: u32, retransmitted: bool) {
-        self.call_hook(now, |guest| {
+        let outcome = self.event(now, |guest| {
             let hook = guest.hooks.on_data?;
             Some(guest.call(Hook::OnData, hook, (now.as_ps(), bytes, retransmitted.into())))
         });
-        if self.guest.is_none() {
+        if let Outcome::Gone = outcome {
             self.fallback.on_data(now, bytes, retransmitted);
         }
     }
 
     fn on_credit(&mut self, now: Instant, bytes: u32) {
-        self.call_hook(now, |guest| {
+        let outcome = self.event(now, |guest| {
             let hook = guest.hooks.on_credit?;
             Some(guest.call(Hook::OnCredit, hook, (now.as_ps(), bytes)))
         });
-        if self.guest.is_none() {
+        if let Outcome::Gone = outcome {
             self.fallback.on_credit(now, bytes);
         }
     }
 
-    // A module does not use credit, so the following calls concern the built-in default only.
+    fn credit_ahead_bytes(&self) -> u64 {
+        match self.state.is_module {
+            true if self.spends_credit() => self.state.decision.credit.ahead_bytes,
+            true => 0,
+            false => self.fallback.credit_ahead_bytes(),
+        }
+    }
 
     fn on_sent(&mut self, now: Instant, bytes: u32, backlog_bytes: u64) {
-        if self.guest.is_none() {
+        // Most modules spend no credit, and are not locked for every packet.
+        if self.state.is_module && !self.state.spends_credit {
+            return;
+        }
+        let outcome = self.event(now, |guest| {
+            let hook = guest.hooks.on_sent?;
+            Some(guest.call(Hook::OnSent, hook, (now.as_ps(), bytes, backlog_bytes)))
+        });
+        if let Outcome::Gone = outcome {
             self.fallback.on_sent(now, bytes, backlog_bytes);
         }
     }
 
     fn allowance_bytes(&self) -> u64 {
-        match self.guest {
-            Some(_) => u64::MAX,
-            None => self.fallback.allowance_bytes(),
+        match self.state.is_module {
+            true if self.spends_credit() => self.state.decision.credit.allowance_bytes,
+            true => u64::MAX,
+            false => self.fallback.allowance_bytes(),
         }
     }
 
     fn credit_request(&mut self, now: Instant, backlog_bytes: u64) -> Option<CreditRequest> {
-        match self.guest {
-            Some(_) => None,
-            None => self.fallback.credit_request(now, backlog_bytes),
+        if self.state.is_module && !self.state.spends_credit {
+            return None;
+        }
+        let outcome = self.event(now, |guest| {
+            let hook = guest.hooks.credit_request?;
+            Some(guest.call(Hook::CreditRequest, hook, (now.as_ps(), backlog_bytes)))
+        });
+        self.watch(now, backlog_bytes);
+        match outcome {
+            Outcome::Answer(0) | Outcome::NoHook => None,
+            Outcome::Answer(_) => {
+                let credit = self.state.decision.credit;
+                let (total_bytes, resend, blocked) =
+                    (credit.total_bytes, credit.resend, credit.blocked);
+                Some(CreditRequest { total_bytes, resend, blocked })
+            }
+            Outcome::Gone => self.fallback.credit_request(now, backlog_bytes),
         }
     }
 
     fn credit_request_at(&self) -> Option<Instant> {
-        match self.guest {
-            Some(_) => None,
-            None => self.fallback.credit_request_at(),
+        if !self.state.is_module {
+            return self.fallback.credit_request_at();
+        }
+        if !self.spends_credit() {
+            return None;
+        }
+        let own = Some(self.state.decision.credit.request_at_ps).filter(|at| *at > 0);
+        let own = own.map(Instant::from_ps);
+        let stall = self.stalled_since.map(|since| since + STALL);
+        match (own, stall) {
+            (Some(own), Some(stall)) => Some(if own.is_before(stall) { own } else { stall }),
+            (own, stall) => own.or(stall),
         }
     }
 }

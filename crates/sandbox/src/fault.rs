@@ -4,7 +4,7 @@ use std::fmt;
 
 use wasmi::TrapCode;
 
-use crate::module::Hook;
+use crate::hook::Hook;
 
 /// Why an instance was taken out of use.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +24,12 @@ pub enum Reason {
     Trap(&'static str),
     /// The module chose a path that does not exist.
     NoSuchPath(u32),
+    /// The module returned a list of this many rates, which is too long or not in its memory.
+    BadList(u32),
+    /// The module set the rate of a flow that does not exist.
+    NoSuchFlow(u32),
+    /// The module allowed nothing to be sent for a second while data waited.
+    Stalled,
     /// The module's area, at this address, is outside its memory or not aligned to 8 bytes.
     BadArea(u32),
     /// The module was made for another version of the interface.
@@ -41,6 +47,9 @@ impl fmt::Display for Fault {
             Reason::OutOfFuel => write!(f, "{hook} ran out of fuel"),
             Reason::Trap(what) => write!(f, "{hook} trapped: {what}"),
             Reason::NoSuchPath(path) => write!(f, "{hook} chose path {path}, which there is not"),
+            Reason::BadList(count) => write!(f, "{hook} has no list of {count} rates"),
+            Reason::NoSuchFlow(flow) => write!(f, "{hook} has flow {flow}, which there is not"),
+            Reason::Stalled => write!(f, "{hook} allowed nothing for a second while data waited"),
             Reason::BadArea(at) => write!(f, "{hook} says {at:#x}, where there is no room for it"),
             Reason::WrongAbi(version) => {
                 let ours = crate::ABI_VERSION;
@@ -89,7 +98,7 @@ pub enum LoadError {
     TooLarge,
     /// The file is not WebAssembly, or uses a feature that is not allowed.
     Invalid(String),
-    /// The module has imports.
+    /// The module imports something that the host does not have.
     Imports(String),
     /// The module lacks this export.
     Missing(&'static str),
@@ -112,12 +121,15 @@ impl fmt::Display for LoadError {
                 write!(f, "it is larger than {} KiB", crate::MODULE_BYTES_MAX / 1024)
             }
             LoadError::Invalid(text) => write!(f, "it is no module that can be used here: {text}"),
-            LoadError::Imports(name) => write!(f, "it imports {name}; policies import nothing"),
+            LoadError::Imports(name) => {
+                write!(f, "it imports {name}; policies can import only fairway.isqrt (i64) -> i64")
+            }
             LoadError::Missing(name) => write!(f, "it does not export {name}"),
             LoadError::WrongType { name, wanted } => write!(f, "its {name} should be {wanted}"),
             LoadError::NoPolicy => f.write_str(
                 "it exports no policy: a congestion control has on_ack and on_loss, a path choice \
-                 has choose_path",
+                 choose_path, a loss detector is_lost, a scheduler fairway_rates, flow_started and \
+                 flow_ended",
             ),
         }
     }

@@ -4,9 +4,10 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use wasmi::{CompilationMode, Config, EnforcedLimits, Engine, ExternType, ValType};
+use wasmi::{CompilationMode, Config, EnforcedLimits, Engine, ExternType, ImportType, ValType};
 
 use crate::LoadError;
+use crate::hook::Hook;
 use crate::slot::Role;
 
 /// Maximum size of a file. Policies have a few KiB.
@@ -19,82 +20,6 @@ const STACK_VALUES: usize = 2048;
 const RECURSION_MAX: usize = 128;
 /// Number of stacks that are kept for threads that call modules at the same time.
 const STACKS_KEPT: usize = 64;
-
-/// The functions that a module may export. The first three are required.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hook {
-    /// Returns the version of the interface that the module was made for.
-    Abi,
-    /// Returns the address of the module's area.
-    Area,
-    /// Reads the parameters and makes the first decision. Returns 0 on success.
-    Init,
-    /// [`CongestionControl::on_ack`](fairway_policy::CongestionControl::on_ack).
-    OnAck,
-    /// [`CongestionControl::on_loss`](fairway_policy::CongestionControl::on_loss).
-    OnLoss,
-    /// [`CongestionControl::on_spurious`](fairway_policy::CongestionControl::on_spurious).
-    OnSpurious,
-    /// [`CongestionControl::permit_retransmit`](fairway_policy::CongestionControl::permit_retransmit).
-    PermitRetransmit,
-    /// [`CongestionControl::on_data`](fairway_policy::CongestionControl::on_data).
-    OnData,
-    /// [`CongestionControl::on_credit`](fairway_policy::CongestionControl::on_credit).
-    OnCredit,
-    /// [`PathChoice::choose`](fairway_policy::PathChoice::choose).
-    ChoosePath,
-}
-
-const I32: ValType = ValType::I32;
-const I64: ValType = ValType::I64;
-
-impl Hook {
-    /// All hooks.
-    pub const ALL: [Hook; 10] = [
-        Hook::Abi,
-        Hook::Area,
-        Hook::Init,
-        Hook::OnAck,
-        Hook::OnLoss,
-        Hook::OnSpurious,
-        Hook::PermitRetransmit,
-        Hook::OnData,
-        Hook::OnCredit,
-        Hook::ChoosePath,
-    ];
-
-    /// Name of the export.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Hook::Abi => "fairway_policy_abi",
-            Hook::Area => "fairway_area",
-            Hook::Init => "fairway_init",
-            Hook::OnAck => "on_ack",
-            Hook::OnLoss => "on_loss",
-            Hook::OnSpurious => "on_spurious",
-            Hook::PermitRetransmit => "permit_retransmit",
-            Hook::OnData => "on_data",
-            Hook::OnCredit => "on_credit",
-            Hook::ChoosePath => "choose_path",
-        }
-    }
-
-    /// Types of the parameters and results.
-    const fn signature(self) -> (&'static [ValType], &'static [ValType]) {
-        match self {
-            Hook::Abi | Hook::Area | Hook::Init => (&[], &[I32]),
-            Hook::OnAck | Hook::OnLoss => (&[], &[]),
-            Hook::OnSpurious | Hook::OnCredit => (&[I64, I32], &[]),
-            Hook::PermitRetransmit => (&[I64, I32], &[I32]),
-            Hook::OnData => (&[I64, I32, I32], &[]),
-            Hook::ChoosePath => (&[I32], &[I32]),
-        }
-    }
-
-    const fn is_required(self) -> bool {
-        matches!(self, Hook::Abi | Hook::Area | Hook::Init)
-    }
-}
 
 /// A checked module. Cloning it is cheap.
 #[derive(Clone, Debug)]
@@ -127,7 +52,7 @@ impl Module {
         }
         let invalid = |error: wasmi::Error| LoadError::Invalid(error.to_string());
         let module = wasmi::Module::new(engine(), bytes).map_err(invalid)?;
-        if let Some(import) = module.imports().next() {
+        if let Some(import) = module.imports().find(|import| !is_offered(import)) {
             return Err(LoadError::Imports(format!("{}.{}", import.module(), import.name())));
         }
         match module.get_export("memory") {
@@ -151,14 +76,9 @@ impl Module {
     }
 
     /// Kinds of policy that the module can be.
-    pub fn roles(&self) -> &'static [Role] {
-        let congestion = self.has(Hook::OnAck) && self.has(Hook::OnLoss);
-        match (congestion, self.has(Hook::ChoosePath)) {
-            (true, true) => &[Role::Congestion, Role::Path],
-            (true, false) => &[Role::Congestion],
-            (false, true) => &[Role::Path],
-            (false, false) => &[],
-        }
+    pub fn roles(&self) -> Vec<Role> {
+        let all = |hooks: &[Hook]| hooks.iter().all(|hook| self.has(*hook));
+        Role::ALL.into_iter().filter(|role| all(role.required())).collect()
     }
 
     /// Size of its file, in bytes.
@@ -169,6 +89,17 @@ impl Module {
     pub(crate) fn inner(&self) -> &wasmi::Module {
         &self.0.module
     }
+}
+
+/// Module and name of the function that a module may import: the square root, rounded down.
+pub(crate) const ROOT: (&str, &str) = ("fairway", "isqrt");
+
+/// True if the host has what is imported.
+fn is_offered(import: &ImportType<'_>) -> bool {
+    let is_root = |ty: &ExternType| {
+        ty.func().is_some_and(|ty| ty.params() == [ValType::I64] && ty.results() == [ValType::I64])
+    };
+    (import.module(), import.name()) == ROOT && is_root(import.ty())
 }
 
 /// Returns whether `hook` is exported. It is an error if the type is wrong, or if a required hook
@@ -217,7 +148,8 @@ pub(crate) fn engine() -> &'static Engine {
             .wasm_multi_memory(false)
             .wasm_memory64(false)
             .wasm_custom_page_sizes(false)
-            .wasm_wide_arithmetic(false)
+            // Without it, each checked product of 64 bits is a call.
+            .wasm_wide_arithmetic(true)
             .wasm_tail_call(false);
         config
             .set_max_recursion_depth(RECURSION_MAX)

@@ -1,29 +1,27 @@
 //! A path choice that runs in a module.
 
-use std::sync::Arc;
+use fairway_policy::{ChunkRequest, LossSample, PathAck, PathChoice, PathView};
 
-use fairway_policy::{ChunkRequest, PathAck, PathChoice, PathView};
-
-use crate::abi::{Decision, PATHS_MAX};
+use crate::abi::PATHS_MAX;
 use crate::guest::Guest;
-use crate::module::Hook;
-use crate::slot::{Cursor, Slot};
+use crate::hook::Hook;
+use crate::instance::{Outcome, Shared};
 use crate::{Fault, Reason};
 
 /// An instance of a module and, after a fault, the built-in default in its place.
 pub(crate) struct UserPath {
-    slot: Arc<Slot>,
-    cursor: Cursor,
-    guest: Option<Guest>,
+    shared: Shared,
     /// Built-in default, created in advance because a fault occurs in the middle of an event.
     fallback: Box<dyn PathChoice>,
-    mtu_bytes: u32,
+    /// True if the module may export the hook that is called before every choice.
+    judges_room: bool,
+    generation: u32,
 }
 
 impl UserPath {
-    pub(crate) fn new(slot: Arc<Slot>, fallback: Box<dyn PathChoice>, mtu_bytes: u32) -> Self {
-        let (guest, cursor) = slot.start(mtu_bytes);
-        UserPath { slot, cursor, guest, fallback, mtu_bytes }
+    pub(crate) fn new(shared: Shared, fallback: Box<dyn PathChoice>) -> Self {
+        let judges_room = judges_room(&shared);
+        UserPath { shared, fallback, judges_room, generation: 0 }
     }
 
     fn choose(guest: &mut Guest, paths: &[PathView], request: &ChunkRequest) -> Result<u32, Fault> {
@@ -40,41 +38,80 @@ impl UserPath {
 
     /// Fuel that the last event used.
     pub(crate) fn fuel_used(&self) -> u64 {
-        self.guest.as_ref().map_or(0, Guest::fuel_used)
+        self.shared.lock().fuel_used()
     }
+}
+
+/// True if the fallback decides, or a module that has the hook.
+fn judges_room(shared: &Shared) -> bool {
+    shared.lock().guest().is_none_or(|guest| guest.hooks.has_room.is_some())
+}
+
+/// Returns the paths of which a module knows.
+fn known(paths: &[PathView]) -> &[PathView] {
+    &paths[..paths.len().min(PATHS_MAX)]
 }
 
 impl PathChoice for UserPath {
     fn name(&self) -> &'static str {
-        if self.guest.is_some() { "wasm" } else { self.fallback.name() }
+        if self.shared.lock().guest().is_some() { "wasm" } else { self.fallback.name() }
     }
 
     fn choose(&mut self, paths: &[PathView], request: &ChunkRequest) -> usize {
-        let nothing = Decision::default();
-        let change = self.slot.replacement(&mut self.cursor, request.now, self.mtu_bytes, nothing);
-        if let Some(guest) = change {
-            self.guest = guest;
+        let mut instance = self.shared.lock();
+        let outcome =
+            instance.event(request.now, |guest| Some(Self::choose(guest, known(paths), request)));
+        let generation = instance.generation();
+        drop(instance);
+        if generation != self.generation {
+            self.generation = generation;
+            self.judges_room = judges_room(&self.shared);
         }
-        let known = &paths[..paths.len().min(PATHS_MAX)];
-        if let Some(guest) = &mut self.guest {
-            match Self::choose(guest, known, request) {
-                Ok(path) => return path as usize,
-                Err(fault) => {
-                    self.guest = None;
-                    self.slot.note(request.now, fault);
-                }
+        match outcome {
+            Outcome::Answer(path) => path as usize,
+            Outcome::NoHook | Outcome::Gone => {
+                self.judges_room = true;
+                self.fallback.choose(paths, request)
             }
         }
-        self.fallback.choose(paths, request)
     }
 
     fn has_room(&self, paths: &[PathView]) -> bool {
-        self.guest.is_some() || self.fallback.has_room(paths)
+        if !self.judges_room {
+            return true;
+        }
+        let known = known(paths);
+        let outcome = self.shared.lock().event_between(|guest| {
+            let hook = guest.hooks.has_room?;
+            guest.area()?.put_room(known);
+            Some(guest.call(Hook::HasRoom, hook, known.len() as u32))
+        });
+        match outcome {
+            Outcome::Answer(answer) => answer != 0,
+            Outcome::NoHook => true,
+            Outcome::Gone => self.fallback.has_room(paths),
+        }
     }
 
     fn on_ack(&mut self, path: usize, ack: &PathAck) {
-        if self.guest.is_none() {
+        let outcome = self.shared.lock().event(ack.now, |guest| {
+            let hook = guest.hooks.on_path_ack?;
+            guest.area()?.put_path_ack(ack);
+            Some(guest.call(Hook::OnPathAck, hook, path as u32))
+        });
+        if let Outcome::Gone = outcome {
             self.fallback.on_ack(path, ack);
+        }
+    }
+
+    fn on_loss(&mut self, path: usize, sample: &LossSample) {
+        let outcome = self.shared.lock().event(sample.now, |guest| {
+            let hook = guest.hooks.on_path_loss?;
+            guest.area()?.put_loss(sample);
+            Some(guest.call(Hook::OnPathLoss, hook, path as u32))
+        });
+        if let Outcome::Gone = outcome {
+            self.fallback.on_loss(path, sample);
         }
     }
 }

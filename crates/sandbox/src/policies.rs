@@ -4,24 +4,26 @@
 //! `cc=wasm:./mine.wasm`, `path=./mine.wasm` (a name that ends in `.wasm` needs no `wasm:`).
 //! Parameters follow a further colon, `cc=./mine.wasm:gain=2:floor=64K`, and are parsed by the
 //! module. A bare name, `cc=wasm:mine`, is searched as `mine.wasm` in the folders that
-//! FAIRWAY_POLICIES lists. Without a label, a module is used for all kinds that it supports. File
-//! names with a comma or a colon are not possible.
+//! FAIRWAY_POLICIES lists. Without a label, a module is used for all kinds that it supports. Items
+//! with the same file and parameters share an instance. File names with a comma or a colon are not
+//! possible.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use fairway_policy::{PathSpec, PolicyError, PolicySet, PolicySpec, SchedulerSpec};
+use fairway_policy::{PathSpec, PolicyError, PolicySet, PolicySpec, Scheduler, SchedulerSpec};
 use fairway_wire::Instant;
 
+use crate::PoliciesError;
 use crate::congestion::UserCongestion;
+use crate::instance::Shared;
+use crate::loss::UserLoss;
 use crate::module::Module;
+use crate::named::Named;
 use crate::path::UserPath;
-use crate::slot::{Report, Role, Slot, SwapError};
-
-/// Environment variable with the folders in which bare names are searched, separated as in PATH.
-const FOLDERS: &str = "FAIRWAY_POLICIES";
+use crate::scheduler::UserScheduler;
+use crate::slot::{Report, Role, Site, Slot, SwapError};
 
 /// Source of the policies of new channels. Clones share their modules: a replacement applies to all
 /// of them, and so do the counters.
@@ -30,36 +32,6 @@ pub struct Policies {
     spec: PolicySpec,
     slots: Vec<Arc<Slot>>,
 }
-
-/// Why a specification is invalid.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PoliciesError {
-    /// A built-in policy is invalid.
-    BuiltIn(PolicyError),
-    /// A module is invalid: the item, and the reason.
-    Module(String, SwapError),
-    /// No file has this name in any of the folders.
-    NotFound(String),
-    /// Policies of this kind are always built in.
-    NoModules(String),
-}
-
-impl fmt::Display for PoliciesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PoliciesError::BuiltIn(error) => error.fmt(f),
-            PoliciesError::Module(item, error) => write!(f, "{item}: {error}"),
-            PoliciesError::NotFound(name) => {
-                write!(f, "no folder of {FOLDERS} has {name}.wasm; write ./{name}.wasm for a file")
-            }
-            PoliciesError::NoModules(label) => {
-                write!(f, "\"{label}\" cannot be a module; cc and path can")
-            }
-        }
-    }
-}
-
-impl std::error::Error for PoliciesError {}
 
 /// An event of a module since the last call of [`Policies::reload`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,16 +60,31 @@ impl Policies {
     /// Builds the policies of a channel with packets of `mtu_bytes`.
     pub fn build(&self, mtu_bytes: u32) -> PolicySet {
         let mut set = self.spec.build(mtu_bytes);
-        for slot in &self.slots {
-            let slot = Arc::clone(slot);
-            match slot.role() {
-                Role::Congestion => {
-                    set.congestion = Box::new(UserCongestion::new(slot, set.congestion, mtu_bytes));
+        for slot in self.slots.iter().filter(|slot| !slot.has(Role::Scheduler)) {
+            let shared = Shared::start(Arc::clone(slot), Site { mtu_bytes, flows: 0 });
+            for role in slot.roles() {
+                let shared = shared.clone();
+                match role {
+                    Role::Congestion => {
+                        set.congestion = Box::new(UserCongestion::new(shared, set.congestion));
+                    }
+                    Role::Path => set.path = Box::new(UserPath::new(shared, set.path)),
+                    Role::Loss => set.loss = Box::new(UserLoss::new(shared, set.loss)),
+                    Role::Scheduler => {}
                 }
-                Role::Path => set.path = Box::new(UserPath::new(slot, set.path, mtu_bytes)),
             }
         }
         set
+    }
+
+    /// Builds the scheduler of a NIC with this many flows; `None` for `greedy`, which is the
+    /// behaviour of a NIC without a scheduler.
+    pub fn scheduler_of_nic(&self, flows: u32) -> Option<Box<dyn Scheduler>> {
+        let Some(slot) = self.slots.iter().find(|slot| slot.has(Role::Scheduler)) else {
+            return self.spec.scheduler_of_nic(flows);
+        };
+        let shared = Shared::start(Arc::clone(slot), Site { mtu_bytes: 0, flows });
+        Some(Box::new(UserScheduler::new(shared, flows)))
     }
 
     /// Returns the built-in policies; for a kind that is a module, its fallback.
@@ -129,12 +116,16 @@ impl Policies {
         let failed = |error| PoliciesError::Module(item.to_owned(), error);
         let module = Module::read(&named.file()?).map_err(|e| failed(SwapError::Load(e)))?;
         let mut policies = self.fresh();
+        let mut done: Vec<usize> = Vec::new();
         for role in named.roles(&module)? {
-            let mut slots = policies.slots.iter_mut();
-            let slot = slots
-                .find(|slot| slot.role() == *role)
-                .ok_or_else(|| failed(SwapError::NoModule(*role)))?;
-            *slot = Arc::new(slot.planned(at, module.clone()).map_err(failed)?);
+            let at_slot = policies.slots.iter().position(|slot| slot.has(role));
+            let at_slot = at_slot.ok_or_else(|| failed(SwapError::NoModule(role)))?;
+            // Kinds that share an instance change together.
+            if !done.contains(&at_slot) {
+                done.push(at_slot);
+                let slot = policies.slots[at_slot].planned(at, module.clone()).map_err(failed)?;
+                policies.slots[at_slot] = Arc::new(slot);
+            }
         }
         Ok(policies)
     }
@@ -142,14 +133,24 @@ impl Policies {
     /// Replaces the path choice by a built-in one.
     pub fn with_path(mut self, path: PathSpec) -> Policies {
         self.spec.path = path;
-        self.slots.retain(|slot| slot.role() != Role::Path);
+        self.drop_module(Role::Path);
         self
     }
 
-    /// Replaces the scheduler.
+    /// Replaces the scheduler by a built-in one.
     pub fn with_scheduler(mut self, scheduler: SchedulerSpec) -> Policies {
         self.spec.scheduler = scheduler;
+        self.drop_module(Role::Scheduler);
         self
+    }
+
+    /// Uses no module for a kind any more. Other kinds that the same instance decides keep it.
+    fn drop_module(&mut self, role: Role) {
+        let keep = |slot: Arc<Slot>| match slot.without(role) {
+            None => Some(slot),
+            Some(rest) => rest.map(Arc::new),
+        };
+        self.slots = std::mem::take(&mut self.slots).into_iter().filter_map(keep).collect();
     }
 
     /// Replaces the module of a kind by the one in `bytes`, on every channel before its next event.
@@ -158,7 +159,7 @@ impl Policies {
     /// If there is no module to replace, or if the new one does not start with the old one's
     /// parameters; nothing changes then.
     pub fn swap(&self, role: Role, bytes: &[u8]) -> Result<(), SwapError> {
-        match self.slots.iter().find(|slot| slot.role() == role) {
+        match self.slots.iter().find(|slot| slot.has(role)) {
             Some(slot) => slot.swap(bytes),
             None => Err(SwapError::NoModule(role)),
         }
@@ -198,7 +199,7 @@ impl FromStr for Policies {
 
     fn from_str(text: &str) -> Result<Self, PoliciesError> {
         let mut built_in = Vec::new();
-        let mut slots: Vec<Arc<Slot>> = Vec::new();
+        let mut slots: Vec<Slot> = Vec::new();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
             match Named::read(item) {
                 None => built_in.push(item.to_owned()),
@@ -206,14 +207,16 @@ impl FromStr for Policies {
                     for slot in named.open(item)? {
                         // The module's fallback. If the kind is given twice, so is the fallback,
                         // which makes parsing fail.
-                        built_in.push(default_of(slot.role()));
-                        slots.push(Arc::new(slot));
+                        built_in.extend(slot.roles().iter().map(|role| default_of(*role)));
+                        if !slots.iter_mut().any(|other| other.join(&slot)) {
+                            slots.push(slot);
+                        }
                     }
                 }
             }
         }
         let spec = built_in.join(",").parse().map_err(PoliciesError::BuiltIn)?;
-        Ok(Policies { spec, slots })
+        Ok(Policies { spec, slots: slots.into_iter().map(Arc::new).collect() })
     }
 }
 
@@ -231,8 +234,12 @@ impl fmt::Display for Policies {
         for (i, item) in all.split(',').enumerate() {
             let separator = if i == 0 { "" } else { "," };
             let label = item.split_once('=').map_or("", |(label, _)| label);
-            match self.slots.iter().find(|slot| slot.role().label() == label) {
-                Some(slot) => write!(f, "{separator}{}", slot.item())?,
+            let role = Role::ALL.into_iter().find(|role| role.label() == label);
+            let slot = role.and_then(|role| {
+                self.slots.iter().find(|slot| slot.has(role)).map(|slot| slot.item_of(role))
+            });
+            match slot {
+                Some(own) => write!(f, "{separator}{own}")?,
                 None => write!(f, "{separator}{item}")?,
             }
         }
@@ -254,61 +261,3 @@ impl PartialEq for Policies {
 }
 
 impl Eq for Policies {}
-
-/// An item that names a module.
-struct Named<'a> {
-    label: Option<&'a str>,
-    name: &'a str,
-    parameters: &'a str,
-}
-
-impl<'a> Named<'a> {
-    /// Parses an item; `None` if it names a built-in policy.
-    fn read(item: &'a str) -> Option<Named<'a>> {
-        let is_label = |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase());
-        let (label, rest) = match item.split_once('=') {
-            Some((label, rest)) if is_label(label) => (Some(label), rest),
-            _ => (None, item),
-        };
-        let (is_marked, rest) = match rest.strip_prefix("wasm:") {
-            Some(rest) => (true, rest),
-            None => (false, rest),
-        };
-        let (name, parameters) = rest.split_once(':').unwrap_or((rest, ""));
-        let is_file = Path::new(name).extension().is_some_and(|extension| extension == "wasm");
-        (is_marked || is_file).then_some(Named { label, name, parameters })
-    }
-
-    fn file(&self) -> Result<PathBuf, PoliciesError> {
-        if self.name.contains('/') || self.name.ends_with(".wasm") {
-            return Ok(PathBuf::from(self.name));
-        }
-        let folders = std::env::var_os(FOLDERS).unwrap_or_default();
-        let file = format!("{}.wasm", self.name);
-        let mut candidates = std::env::split_paths(&folders).map(|folder| folder.join(&file));
-        let found = candidates.find(|candidate| candidate.is_file());
-        found.ok_or_else(|| PoliciesError::NotFound(self.name.to_owned()))
-    }
-
-    /// Returns the kinds of policy that the module is used for.
-    fn roles(&self, module: &Module) -> Result<&'static [Role], PoliciesError> {
-        match self.label {
-            None => Ok(module.roles()),
-            Some("cc") => Ok(&[Role::Congestion]),
-            Some("path") => Ok(&[Role::Path]),
-            Some(other) => Err(PoliciesError::NoModules(other.to_owned())),
-        }
-    }
-
-    fn open(&self, item: &str) -> Result<Vec<Slot>, PoliciesError> {
-        let failed = |error| PoliciesError::Module(item.to_owned(), error);
-        let file = self.file()?;
-        let module = Module::read(&file).map_err(|error| failed(SwapError::Load(error)))?;
-        let mut slots = Vec::new();
-        for role in self.roles(&module)? {
-            let slot = Slot::open(*role, self.name, file.clone(), self.parameters);
-            slots.push(slot.map_err(failed)?);
-        }
-        Ok(slots)
-    }
-}

@@ -3,18 +3,23 @@
 //! A [`Sequence`] imitates the events of a channel: varying round trips, marks, losses, reordering.
 //! The same seed gives the same events, so that two policies can be compared decision by decision.
 
+use std::sync::Arc;
 use std::time::Instant as Clock;
 
 use fairway_policy::{
-    AckSample, ChunkRequest, CongestionControl, LossSample, PathChoice, PathView,
+    AckSample, ChunkRequest, CongestionControl, Evidence, FlowId, LateArrival, LossDetector,
+    LossSample, PathAck, PathChoice, PathView, RateRegisters, Scheduler, Share, TransmitSample,
 };
 use fairway_wire::{Duration, Instant};
 
+use crate::Policies;
 use crate::congestion::UserCongestion;
-use crate::module::Hook;
+use crate::hook::Hook;
+use crate::instance::Shared;
+use crate::loss::UserLoss;
 use crate::path::UserPath;
-use crate::slot::Role;
-use crate::{EVENT_FUEL, Policies};
+use crate::scheduler::UserScheduler;
+use crate::slot::{Role, Site, Slot};
 
 /// An event for a congestion control.
 #[derive(Clone, Copy, Debug)]
@@ -112,13 +117,58 @@ impl Sequence {
         }
     }
 
-    fn loss(&mut self) -> LossSample {
+    /// Draws a loss.
+    pub fn loss(&mut self) -> LossSample {
         LossSample {
             now: self.tick(),
             lost_bytes: 4096 * (1 + self.below(16) as u32),
             path: self.below(256) as u8,
             smoothed_rtt: Duration::from_ns(self.smoothed_ns),
             by_timeout: self.below(4) == 0,
+        }
+    }
+
+    /// Draws an acknowledgement of a path.
+    pub fn path_ack(&mut self) -> PathAck {
+        let sample = self.ack();
+        PathAck {
+            now: sample.now,
+            acked_packets: sample.acked_packets,
+            marked_packets: sample.marked_packets,
+            rtt: sample.rtt,
+        }
+    }
+
+    /// Draws the evidence about a packet.
+    pub fn evidence(&mut self) -> Evidence {
+        Evidence {
+            path_distance: self.below(12) as u32,
+            psn_distance: self.below(40) as u32,
+            beyond_tolerance: self.below(4) == 0,
+            age: Duration::from_ns(self.below(600_000)),
+            overtaken_by: Duration::from_ns(self.below(200_000)),
+            smoothed_rtt: Duration::from_ns(self.smoothed_ns),
+        }
+    }
+
+    /// Draws a late arrival.
+    pub fn late(&mut self) -> LateArrival {
+        LateArrival {
+            path_distance: self.below(8) as u32,
+            psn_distance: self.below(20) as u32,
+            was_declared_lost: self.below(3) == 0,
+            overtaken_by: Duration::from_ns(self.below(200_000)),
+            smoothed_rtt: Duration::from_ns(self.smoothed_ns),
+        }
+    }
+
+    /// Draws what a flow has sent.
+    pub fn transmit(&mut self) -> TransmitSample {
+        TransmitSample {
+            now: self.tick(),
+            bytes: self.below(1 << 16),
+            events: 1 + self.below(16) as u32,
+            backlogged: self.below(8) > 0,
         }
     }
 
@@ -168,91 +218,156 @@ pub struct Cost {
     pub built_in_ns: f64,
     /// Instructions (approximately), on average.
     pub fuel_mean: f64,
-    /// Instructions (approximately), maximum; [`EVENT_FUEL`] is the limit.
+    /// Instructions (approximately), maximum; [`EVENT_FUEL`](crate::EVENT_FUEL) is the limit.
     pub fuel_max: u64,
 }
 
 const ROUNDS: usize = 9;
+/// Events that are timed together.
+const RUN_EVENTS: usize = 500;
 const MTU: u32 = 4096;
+/// Flows of a measured scheduler.
+const FLOWS: u32 = 16;
 
 /// Measures the modules of `policies` and the built-in policies, with `events` per round. A module
 /// that faults is not measured, and its report names the reason.
 pub fn costs(policies: &Policies, built_in: &Policies, events: usize) -> Vec<Cost> {
     let mut costs = Vec::new();
     for slot in policies.slots() {
-        match slot.role() {
-            Role::Congestion => {
-                let built_in = || built_in.build(MTU).congestion;
-                let module = || UserCongestion::new(slot.clone(), built_in(), MTU);
-                costs.push(ack_cost(module, built_in, events));
-            }
-            Role::Path => {
-                for count in [16, 256] {
-                    let built_in = || built_in.build(MTU).path;
-                    let module = || UserPath::new(slot.clone(), built_in(), MTU);
-                    costs.push(path_cost(module, built_in, count, events));
-                }
+        let before = costs.len();
+        for role in slot.roles() {
+            let subject = Subject { slot, built_in, events };
+            match role {
+                Role::Congestion => costs.push(subject.ack_cost()),
+                Role::Path => costs.extend([16, 256].map(|count| subject.path_cost(count))),
+                Role::Loss => costs.push(subject.loss_cost()),
+                Role::Scheduler => costs.push(subject.transmit_cost()),
             }
         }
+        if slot.report().faults > 0 {
+            costs.truncate(before);
+        }
     }
-    costs.retain(|cost| cost.fuel_max > 0 && cost.fuel_max < EVENT_FUEL);
+    costs.retain(|cost| cost.fuel_max > 0);
     costs
 }
 
-fn ack_cost(
-    module: impl Fn() -> UserCongestion,
-    built_in: impl Fn() -> Box<dyn CongestionControl>,
+/// What is measured.
+struct Subject<'a> {
+    slot: &'a Arc<Slot>,
+    built_in: &'a Policies,
     events: usize,
-) -> Cost {
-    let mut sequence = Sequence::new(1);
-    let samples: Vec<AckSample> = (0..events).map(|_| sequence.ack()).collect();
-    let mut counted = module();
-    let fuel = Fuel::of(samples.iter().map(|sample| {
-        counted.on_ack(sample);
-        counted.fuel_used()
-    }));
-    let time = |policy: &mut dyn CongestionControl| {
-        let begin = Clock::now();
-        let mut windows = 0_u64;
-        for sample in &samples {
-            policy.on_ack(sample);
-            windows = windows.wrapping_add(policy.window_bytes());
-        }
-        std::hint::black_box(windows);
-        begin.elapsed().as_nanos() as f64 / events as f64
-    };
-    let mut pairs = Vec::new();
-    for _ in 0..ROUNDS {
-        pairs.push((time(&mut module()), time(&mut *built_in())));
-    }
-    fuel.cost(Hook::OnAck.name().to_owned(), &mut pairs)
 }
 
-fn path_cost(
-    module: impl Fn() -> UserPath,
-    built_in: impl Fn() -> Box<dyn PathChoice>,
-    count: usize,
-    events: usize,
-) -> Cost {
-    let mut sequence = Sequence::new(1);
-    let mut paths = vec![PathView::default(); count];
-    let requests: Vec<ChunkRequest> = (0..events).map(|_| sequence.chunk(&mut paths)).collect();
-    let mut counted = module();
-    let fuel = Fuel::of(requests.iter().map(|request| {
-        counted.choose(&paths, request);
-        counted.fuel_used()
-    }));
-    let time = |policy: &mut dyn PathChoice| {
-        let begin = Clock::now();
-        let chosen: usize = requests.iter().map(|request| policy.choose(&paths, request)).sum();
-        std::hint::black_box(chosen);
-        begin.elapsed().as_nanos() as f64 / events as f64
-    };
-    let mut pairs = Vec::new();
-    for _ in 0..ROUNDS {
-        pairs.push((time(&mut module()), time(&mut *built_in())));
+impl Subject<'_> {
+    fn shared(&self) -> Shared {
+        let site = match self.slot.has(Role::Scheduler) {
+            true => Site { mtu_bytes: 0, flows: FLOWS },
+            false => Site { mtu_bytes: MTU, flows: 0 },
+        };
+        Shared::start(Arc::clone(self.slot), site)
     }
-    fuel.cost(format!("{}, {count} paths", Hook::ChoosePath.name()), &mut pairs)
+
+    fn ack_cost(&self) -> Cost {
+        let built_in = || self.built_in.build(MTU).congestion;
+        let module = || UserCongestion::new(self.shared(), built_in());
+        let mut sequence = Sequence::new(1);
+        let samples: Vec<AckSample> = (0..self.events).map(|_| sequence.ack()).collect();
+        let mut counted = module();
+        let fuel = Fuel::of(samples.iter().map(|sample| {
+            counted.on_ack(sample);
+            counted.fuel_used()
+        }));
+        let time = |policy: &mut dyn CongestionControl| {
+            time(&samples, |sample| {
+                policy.on_ack(sample);
+                policy.window_bytes()
+            })
+        };
+        fuel.cost(Hook::OnAck.name().to_owned(), || (time(&mut module()), time(&mut *built_in())))
+    }
+
+    fn path_cost(&self, count: usize) -> Cost {
+        let built_in = || self.built_in.build(MTU).path;
+        let module = || UserPath::new(self.shared(), built_in());
+        let mut sequence = Sequence::new(1);
+        let mut paths = vec![PathView::default(); count];
+        let requests: Vec<ChunkRequest> =
+            (0..self.events).map(|_| sequence.chunk(&mut paths)).collect();
+        let mut counted = module();
+        let fuel = Fuel::of(requests.iter().map(|request| {
+            counted.choose(&paths, request);
+            counted.fuel_used()
+        }));
+        let time = |policy: &mut dyn PathChoice| {
+            time(&requests, |request| policy.choose(&paths, request) as u64)
+        };
+        let what = format!("{}, {count} paths", Hook::ChoosePath.name());
+        fuel.cost(what, || (time(&mut module()), time(&mut *built_in())))
+    }
+
+    fn loss_cost(&self) -> Cost {
+        let built_in = || self.built_in.build(MTU).loss;
+        let module = || UserLoss::new(self.shared(), built_in());
+        let mut sequence = Sequence::new(1);
+        let samples: Vec<Evidence> = (0..self.events).map(|_| sequence.evidence()).collect();
+        let mut counted = module();
+        let fuel = Fuel::of(samples.iter().map(|evidence| {
+            counted.is_lost(evidence);
+            counted.fuel_used()
+        }));
+        let time = |policy: &mut dyn LossDetector| {
+            time(&samples, |evidence| u64::from(policy.is_lost(evidence)))
+        };
+        fuel.cost(Hook::IsLost.name().to_owned(), || (time(&mut module()), time(&mut *built_in())))
+    }
+
+    fn transmit_cost(&self) -> Cost {
+        let rates = RateRegisters::new(FLOWS);
+        let start = |mut policy: Box<dyn Scheduler>| {
+            for flow in 0..FLOWS {
+                policy.flow_started(Instant::ZERO, FlowId(flow), Share::default(), &rates);
+            }
+            policy
+        };
+        let built_in = || self.built_in.scheduler_of_nic(FLOWS).map(start);
+        let module = || start(Box::new(UserScheduler::new(self.shared(), FLOWS)));
+        let mut sequence = Sequence::new(1);
+        let samples: Vec<TransmitSample> = (0..self.events).map(|_| sequence.transmit()).collect();
+        let counted = self.shared();
+        let mut policy = start(Box::new(UserScheduler::new(counted.clone(), FLOWS)));
+        let fuel = Fuel::of(samples.iter().enumerate().map(|(n, sample)| {
+            policy.on_transmit(FlowId(n as u32 % FLOWS), sample, &rates);
+            counted.lock().fuel_used()
+        }));
+        let time = |policy: &mut dyn Scheduler| {
+            let mut flow = 0;
+            time(&samples, |sample| {
+                flow = (flow + 1) % FLOWS;
+                policy.on_transmit(FlowId(flow), sample, &rates);
+                rates.get(FlowId(flow))
+            })
+        };
+        let what = format!("{}, {FLOWS} flows", Hook::OnTransmit.name());
+        fuel.cost(what, || {
+            let own = built_in().map_or(0.0, |mut policy| time(&mut *policy));
+            (time(&mut *module()), own)
+        })
+    }
+}
+
+/// Returns the time of an event in nanoseconds: the median of the means of short runs, most of
+/// which no other process interrupts.
+fn time<T>(events: &[T], mut deliver: impl FnMut(&T) -> u64) -> f64 {
+    let mut means: Vec<f64> = Vec::with_capacity(events.len() / RUN_EVENTS + 1);
+    for run in events.chunks(RUN_EVENTS) {
+        let begin = Clock::now();
+        let sum = run.iter().fold(0_u64, |sum, event| sum.wrapping_add(deliver(event)));
+        std::hint::black_box(sum);
+        means.push(begin.elapsed().as_nanos() as f64 / run.len() as f64);
+    }
+    means.sort_by(f64::total_cmp);
+    means.get(means.len() / 2).copied().unwrap_or(0.0)
 }
 
 struct Fuel {
@@ -271,8 +386,10 @@ impl Fuel {
         Fuel { mean: sum as f64 / count.max(1) as f64, max }
     }
 
-    /// Computes the medians of the measured times, of the module and of the built-in policy.
-    fn cost(self, what: String, pairs: &mut [(f64, f64)]) -> Cost {
+    /// Computes the medians of the times of the module and of the built-in policy, which `round`
+    /// measures.
+    fn cost(self, what: String, round: impl Fn() -> (f64, f64)) -> Cost {
+        let mut pairs: Vec<(f64, f64)> = (0..ROUNDS).map(|_| round()).collect();
         let mut median = |key: fn(&(f64, f64)) -> f64| {
             pairs.sort_by(|a, b| key(a).total_cmp(&key(b)));
             pairs.get(pairs.len() / 2).map_or(0.0, key)

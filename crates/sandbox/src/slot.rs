@@ -10,7 +10,8 @@ use fairway_wire::Instant;
 
 use crate::abi::{Decision, Start, TEXT_BYTES};
 use crate::guest::Guest;
-use crate::module::{self, Hook, Module};
+use crate::hook::Hook;
+use crate::module::{self, Module};
 use crate::{Fault, LoadError, Reason};
 
 /// Kinds of policy that a module can be.
@@ -20,16 +21,49 @@ pub enum Role {
     Congestion,
     /// Path choice, `path`.
     Path,
+    /// Loss detection, `loss`.
+    Loss,
+    /// Scheduling, `sched`.
+    Scheduler,
 }
 
 impl Role {
+    /// All kinds.
+    pub const ALL: [Role; 4] = [Role::Congestion, Role::Path, Role::Loss, Role::Scheduler];
+
     /// Label of the kind in specifications.
     pub const fn label(self) -> &'static str {
         match self {
             Role::Congestion => "cc",
             Role::Path => "path",
+            Role::Loss => "loss",
+            Role::Scheduler => "sched",
         }
     }
+
+    /// The hooks that a module of this kind exports.
+    pub(crate) const fn required(self) -> &'static [Hook] {
+        match self {
+            Role::Congestion => &[Hook::OnAck, Hook::OnLoss],
+            Role::Path => &[Hook::ChoosePath],
+            Role::Loss => &[Hook::IsLost],
+            Role::Scheduler => &[Hook::Rates, Hook::FlowStarted, Hook::FlowEnded],
+        }
+    }
+
+    /// True if each channel has a policy of this kind, and not each NIC.
+    pub(crate) const fn is_of_channel(self) -> bool {
+        !matches!(self, Role::Scheduler)
+    }
+}
+
+/// What an instance decides for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Site {
+    /// Packet length, if it decides for a channel.
+    pub(crate) mtu_bytes: u32,
+    /// Number of flows, if it decides for a NIC.
+    pub(crate) flows: u32,
 }
 
 /// Why a module did not replace another.
@@ -87,10 +121,11 @@ impl fmt::Display for Report {
     }
 }
 
-/// An item of a specification, as the user gave it.
+/// An item of a specification, as the user gave it. A file that is given for several kinds is one
+/// item.
 #[derive(Clone)]
 struct Item {
-    role: Role,
+    roles: Vec<Role>,
     name: String,
     parameters: String,
     file: PathBuf,
@@ -106,6 +141,7 @@ pub(crate) struct Slot {
     planned: Vec<(Instant, Module)>,
     seen: Mutex<Option<Stamp>>,
     mtu_bytes: AtomicU32,
+    flows: AtomicU32,
     started: AtomicU64,
     replaced: AtomicU64,
     faults: AtomicU64,
@@ -127,8 +163,8 @@ struct Stamp {
     inode: u64,
 }
 
-/// Packet length for which a module is tried before it is used, if there is no channel yet.
-const MTU_USUAL: u32 = 4096;
+/// For what a module is tried before it is used, if nothing uses it yet.
+const USUAL: Site = Site { mtu_bytes: 4096, flows: 16 };
 
 impl Slot {
     /// Opens the module in `file`, which the user named `name`.
@@ -140,9 +176,36 @@ impl Slot {
     ) -> Result<Slot, SwapError> {
         let seen = stamp(&file);
         let module = Module::read(&file).map_err(SwapError::Load)?;
-        try_out(&module, role, MTU_USUAL, parameters)?;
-        let named = Item { role, name: name.to_owned(), parameters: parameters.to_owned(), file };
+        try_out(&module, &[role], USUAL, parameters)?;
+        let (name, parameters) = (name.to_owned(), parameters.to_owned());
+        let named = Item { roles: vec![role], name, parameters, file };
         Ok(Slot::unused(named, module, seen))
+    }
+
+    /// Uses the same file for another kind, too, and with the same instance, if that is possible.
+    /// Returns false if it is not.
+    pub(crate) fn join(&mut self, other: &Slot) -> bool {
+        let (own, new) = (&mut self.item, &other.item);
+        let is_same = own.file == new.file && own.parameters == new.parameters;
+        let of_channel = |item: &Item| item.roles.iter().all(|role| role.is_of_channel());
+        let is_new = new.roles.iter().all(|role| !own.roles.contains(role));
+        let joins = is_same && is_new && of_channel(own) && of_channel(new);
+        if joins {
+            own.roles.extend(&new.roles);
+            own.roles.sort_unstable();
+        }
+        joins
+    }
+
+    /// Returns the slot without a kind: `Some(None)` if that was its only one, and `None` if it
+    /// does not have that kind.
+    pub(crate) fn without(&self, role: Role) -> Option<Option<Slot>> {
+        if !self.has(role) {
+            return None;
+        }
+        let mut slot = self.fresh();
+        slot.item.roles.retain(|own| *own != role);
+        Some(Some(slot).filter(|slot| !slot.item.roles.is_empty()))
     }
 
     /// Returns a copy with the same module and plan, but without history.
@@ -159,7 +222,8 @@ impl Slot {
             version: AtomicU32::new(0),
             planned: Vec::new(),
             seen: Mutex::new(seen),
-            mtu_bytes: AtomicU32::new(MTU_USUAL),
+            mtu_bytes: AtomicU32::new(USUAL.mtu_bytes),
+            flows: AtomicU32::new(USUAL.flows),
             started: AtomicU64::new(0),
             replaced: AtomicU64::new(0),
             faults: AtomicU64::new(0),
@@ -169,30 +233,41 @@ impl Slot {
 
     /// Returns a copy with another module from `at` on.
     pub(crate) fn planned(&self, at: Instant, module: Module) -> Result<Slot, SwapError> {
-        try_out(&module, self.item.role, MTU_USUAL, &self.item.parameters)?;
+        try_out(&module, &self.item.roles, USUAL, &self.item.parameters)?;
         let mut slot = self.fresh();
         slot.planned.push((at, module));
         slot.planned.sort_by_key(|(at, _)| at.as_ps());
         Ok(slot)
     }
 
-    pub(crate) fn role(&self) -> Role {
-        self.item.role
+    pub(crate) fn roles(&self) -> &[Role] {
+        &self.item.roles
+    }
+
+    pub(crate) fn has(&self, role: Role) -> bool {
+        self.item.roles.contains(&role)
     }
 
     /// Formats the item as in a specification.
     pub(crate) fn item(&self) -> String {
-        let Item { role, name, parameters, .. } = &self.item;
+        let items: Vec<String> = self.item.roles.iter().map(|role| self.item_of(*role)).collect();
+        items.join(",")
+    }
+
+    /// Formats the part of the item for one kind.
+    pub(crate) fn item_of(&self, role: Role) -> String {
+        let Item { name, parameters, .. } = &self.item;
         let separator = if parameters.is_empty() { "" } else { ":" };
         format!("{}=wasm:{}{separator}{}", role.label(), name, parameters)
     }
 
     /// Starts an instance of the current module; `None`, and a counted fault, if it does not start.
-    pub(crate) fn start(&self, mtu_bytes: u32) -> (Option<Guest>, Cursor) {
-        self.mtu_bytes.store(mtu_bytes, Ordering::Relaxed);
+    pub(crate) fn start(&self, site: Site) -> (Option<Guest>, Cursor) {
+        self.mtu_bytes.store(site.mtu_bytes, Ordering::Relaxed);
+        self.flows.store(site.flows, Ordering::Relaxed);
         let version = self.version.load(Ordering::Acquire);
         let module = lock(&self.current).clone();
-        let guest = self.instance(&module, mtu_bytes, Decision::default(), Instant::ZERO);
+        let guest = self.instance(&module, site, Decision::default(), Instant::ZERO);
         (guest, Cursor { version, planned: 0 })
     }
 
@@ -202,8 +277,8 @@ impl Slot {
         &self,
         cursor: &mut Cursor,
         now: Instant,
-        mtu_bytes: u32,
-        inherited: Decision,
+        site: Site,
+        inherited: &Decision,
     ) -> Option<Option<Guest>> {
         let version = self.version.load(Ordering::Acquire);
         let is_planned =
@@ -221,7 +296,7 @@ impl Slot {
             module = self.planned[cursor.planned - 1].1.clone();
         }
         cursor.version = version;
-        let guest = self.instance(&module, mtu_bytes, inherited, now);
+        let guest = self.instance(&module, site, *inherited, now);
         self.replaced.fetch_add(u64::from(guest.is_some()), Ordering::Relaxed);
         Some(guest)
     }
@@ -229,11 +304,12 @@ impl Slot {
     fn instance(
         &self,
         module: &Module,
-        mtu_bytes: u32,
+        site: Site,
         inherited: Decision,
         now: Instant,
     ) -> Option<Guest> {
-        let start = Start { mtu_bytes, parameters: &self.item.parameters, inherited };
+        let Site { mtu_bytes, flows } = site;
+        let start = Start { mtu_bytes, flows, parameters: &self.item.parameters, inherited };
         match Guest::start(module, &start) {
             Ok(guest) => {
                 self.started.fetch_add(1, Ordering::Relaxed);
@@ -259,8 +335,11 @@ impl Slot {
     /// Replaces the module; every instance changes before its next event.
     pub(crate) fn swap(&self, bytes: &[u8]) -> Result<(), SwapError> {
         let module = Module::load(bytes).map_err(SwapError::Load)?;
-        let mtu_bytes = self.mtu_bytes.load(Ordering::Relaxed);
-        try_out(&module, self.item.role, mtu_bytes, &self.item.parameters)?;
+        let site = Site {
+            mtu_bytes: self.mtu_bytes.load(Ordering::Relaxed),
+            flows: self.flows.load(Ordering::Relaxed),
+        };
+        try_out(&module, &self.item.roles, site, &self.item.parameters)?;
         let mut current = lock(&self.current);
         *current = module;
         self.version.fetch_add(1, Ordering::Release);
@@ -291,16 +370,18 @@ impl Slot {
     }
 }
 
-/// Checks that the module is of this kind and starts.
-fn try_out(module: &Module, role: Role, mtu_bytes: u32, parameters: &str) -> Result<(), SwapError> {
-    if !module.roles().contains(&role) {
-        return Err(SwapError::WrongRole(role));
+/// Checks that the module is of these kinds and starts.
+fn try_out(module: &Module, roles: &[Role], site: Site, parameters: &str) -> Result<(), SwapError> {
+    let of_module = module.roles();
+    if let Some(role) = roles.iter().find(|role| !of_module.contains(role)) {
+        return Err(SwapError::WrongRole(*role));
     }
     if parameters.len() > TEXT_BYTES {
         let text = format!("they are longer than {TEXT_BYTES} bytes");
         return Err(SwapError::Start(Fault { hook: Hook::Init, reason: Reason::Refused(text) }));
     }
-    let start = Start { mtu_bytes, parameters, inherited: Decision::default() };
+    let Site { mtu_bytes, flows } = site;
+    let start = Start { mtu_bytes, flows, parameters, inherited: Decision::default() };
     Guest::start(module, &start).map(|_| ()).map_err(SwapError::Start)
 }
 

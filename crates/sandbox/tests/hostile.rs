@@ -115,7 +115,7 @@ fn policy_that_cannot_start_is_refused() {
     let area = "(func (export \"fairway_area\") (result i32) i32.const 1024)";
     let init = "(i64.store (i32.const 1024) (i64.const 100000))\n        i32.const 0";
     let cases = [
-        (abi, "(func (export \"fairway_policy_abi\") (result i32) i32.const 2)", "version 1"),
+        (abi, "(func (export \"fairway_policy_abi\") (result i32) i32.const 3)", "version 2"),
         (abi, "(func (export \"fairway_policy_abi\") (result i32) i32.const 0)", "says 0"),
         (
             abi,
@@ -168,6 +168,12 @@ fn file_without_a_policy_is_refused_before_it_runs() {
     assert!(matches!(error, LoadError::WrongType { name: "on_loss", .. }));
     let import = TEMPLATE.replace("(module", "(module (import \"env\" \"now\" (func))");
     assert_eq!(load(&module(&import)), LoadError::Imports(String::from("env.now")));
+    // The square root is a function of one type.
+    for what in ["(func (param i32) (result i32))", "(func)", "(global i64)"] {
+        let import = format!("(module (import \"fairway\" \"isqrt\" {what})");
+        let text = TEMPLATE.replace("(module", &import);
+        assert_eq!(load(&module(&text)), LoadError::Imports(String::from("fairway.isqrt")));
+    }
     let nothing = TEMPLATE.replace("\"on_ack\"", "\"a\"").replace("\"choose_path\"", "\"c\"");
     assert_eq!(load(&module(&nothing)), LoadError::NoPolicy);
     for body in ["(drop (f64.add (f64.const 1) (f64.const 2)))", "(drop (f32.const 0))"] {
@@ -207,11 +213,11 @@ fn a_path_that_there_is_not_ends_its_use() {
     let request = ChunkRequest { now: Instant::from_ps(9), bytes: 1, random: 2 };
     // The path is one of 32; the protocol checks whether it is usable.
     assert_eq!(set.path.choose(&views, &request), 16);
-    assert_eq!(set.path.choose(&views[..16], &request), 0, "spray begins");
+    assert_eq!(set.path.choose(&views[..16], &request), 0, "the default begins");
     assert_eq!(set.path.choose(&views[..16], &request), 1);
     let fault = Fault { hook: Hook::ChoosePath, reason: Reason::NoSuchPath(16) };
     assert_eq!(policies.reports()[0].first_fault, Some((Instant::from_ps(9), fault)));
-    assert_eq!(set.path.name(), "spray");
+    assert_eq!(set.path.name(), "reps");
 }
 
 #[test]
@@ -243,6 +249,7 @@ fn names_that_are_no_modules_are_refused() {
         format!("cc=wasm:{there}"),
         format!("loss={fine}"),
         format!("sched={fine}"),
+        format!("probe={fine}"),
         format!("cc={fine},cc=swift"),
         format!("cc={fine},cc={fine}"),
         format!("cc={fine}:{}", "x".repeat(1025)),

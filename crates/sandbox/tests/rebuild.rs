@@ -6,10 +6,31 @@ mod common;
 use std::process::Command;
 
 use common::{Folder, decisions, example, policies};
-use fairway_policy::PathView;
+use fairway_policy::{FlowId, PathView, RateRegisters, Share};
 use fairway_sandbox::probe::Sequence;
 
-/// Checks that two files decide the same.
+/// Checks that two files of a scheduler set the same rates and quanta.
+fn same_scheduler(one: &str, other: &str) {
+    let build = |file: &str| policies(&format!("sched=wasm:{file}")).scheduler_of_nic(8);
+    let (mut first, mut second) = (build(one).expect("a module"), build(other).expect("a module"));
+    let mut sequence = Sequence::new(13);
+    let (own, new) = (RateRegisters::new(8), RateRegisters::new(8));
+    for n in 0..600 {
+        let (flow, sample) = (FlowId(n % 8), sequence.transmit());
+        let share = Share { weight: 1 + n as u16 % 3, ..Share::default() };
+        for (scheduler, rates) in [(&mut first, &own), (&mut second, &new)] {
+            match n {
+                0..8 => scheduler.flow_started(sample.now, flow, share, rates),
+                590.. => scheduler.flow_ended(sample.now, flow, rates),
+                _ => scheduler.on_transmit(flow, &sample, rates),
+            }
+        }
+        assert_eq!(own.get(flow), new.get(flow), "{one}");
+        assert_eq!(first.quantum_bytes(flow), second.quantum_bytes(flow), "{one}");
+    }
+}
+
+/// Checks that two files of a channel's policy decide the same.
 fn same(label: &str, one: &str, other: &str) {
     let build = |file: &str| policies(&format!("{label}=wasm:{file}")).build(4096);
     let (mut first, mut second) = (build(one), build(other));
@@ -21,6 +42,8 @@ fn same(label: &str, one: &str, other: &str) {
     for _ in 0..500 {
         let request = sequence.chunk(&mut paths);
         assert_eq!(first.path.choose(&paths, &request), second.path.choose(&paths, &request));
+        let evidence = sequence.evidence();
+        assert_eq!(first.loss.is_lost(&evidence), second.loss.is_lost(&evidence), "{one}");
     }
 }
 
@@ -69,8 +92,20 @@ fn those_in_rust() {
         .status()
         .expect("cargo runs");
     assert!(status.success(), "the examples compile");
-    for name in ["aimd", "swift"] {
+    for (name, label) in [
+        ("aimd", "cc"),
+        ("swift", "cc"),
+        ("eqds", "cc"),
+        ("mprdma", "path"),
+        ("rack", "loss"),
+        ("filling", "sched"),
+        ("drr", "sched"),
+    ] {
         let new = built.join(format!("wasm32-unknown-unknown/release/examples/{name}.wasm"));
-        same("cc", &example(&format!("rust/{name}.wasm")), new.to_str().expect("plain"));
+        let (old, new) = (example(&format!("rust/{name}.wasm")), new.to_str().expect("plain"));
+        match label {
+            "sched" => same_scheduler(&old, new),
+            _ => same(label, &old, new),
+        }
     }
 }

@@ -66,8 +66,13 @@ impl Emulation {
             return Err(SimulationError::TrimmedFrames);
         }
         super::run::check_network(&scenario.network)?;
-        let scenario =
-            Scenario { flows: Vec::new(), streams: Vec::new(), program: None, ..scenario };
+        let scenario = Scenario {
+            flows: Vec::new(),
+            streams: Vec::new(),
+            program: None,
+            group: None,
+            ..scenario
+        };
         let hosts = scenario.network.hosts as usize;
         let plan = Arc::new(Plan::new(scenario, 1));
         let mut partition = Partition::new(&plan, 0, (0..hosts).map(|_| None).collect());

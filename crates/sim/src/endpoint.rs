@@ -6,6 +6,10 @@ use fairway_ub::{MailboxConfig, MailboxId, Steering, Threshold, UbDevice, WhenEm
 /// Messages of one host that may be in flight at once; further ones wait at the host.
 pub(crate) const MESSAGES: u32 = 512;
 
+/// Bits of an offset within one flow's piece of memory. Each flow has a piece of this size at its
+/// destination, so the upper bits of an offset name the flow.
+pub(crate) const SLOT_BITS: u32 = 36;
+
 /// The UB token value of every segment.
 pub(crate) const TOKEN: u32 = 0x5EC2_E700;
 

@@ -108,6 +108,33 @@ pub enum SettingsError {
         /// Nodes that exist.
         nodes: u32,
     },
+    /// The workload's ranks are too few or too many.
+    #[error(
+        "{ranks} ranks: a group has 2 to {}, and at most 64 GiB of slots for each rank; give other \
+         nodes, ranks-per-node, slots or slot, or collectives flows",
+        crate::group::RANKS_MAX
+    )]
+    GroupSize {
+        /// Number of ranks.
+        ranks: u32,
+    },
+    /// Ranks of collective operations need Fairway's transport.
+    #[error(
+        "collectives ranks needs stack fairway, because live ranks use no other: take that, or \
+         collectives flows"
+    )]
+    RanksOnRoce,
+    /// A setting that only ranks have was given, and the workload runs as flows.
+    #[error(
+        "{name} {value} has no effect on flows, which have neither slots nor rounds: leave it out, \
+         or take collectives ranks and stack fairway"
+    )]
+    RanksOnly {
+        /// The setting.
+        name: &'static str,
+        /// The value that was given.
+        value: String,
+    },
     /// No link joins the two nodes.
     #[error(
         "no link joins {a} and {b}: hosts are 0 to {last}, switches follow tier by tier, and the \
@@ -197,12 +224,26 @@ pub enum SimulationError {
     /// The simulator cannot build the network.
     #[error(transparent)]
     Topology(#[from] TopologyError),
-    /// The scenario has no flows, no program and no streams.
+    /// The scenario has no flows, no program, no group and no streams.
     #[error("nothing is to be sent: give the scenario flows, a program or streams")]
     Nothing,
-    /// The scenario has flows and a program, which exclude each other.
-    #[error("flows and a program do not go together: leave one of them out")]
+    /// The scenario has flows and a program or a group, which exclude each other.
+    #[error("flows and a program or a group do not go together: leave one of them out")]
     FlowsAndProgram,
+    /// The group cannot be simulated.
+    #[error(
+        "a group of {ranks} ranks with {} slots of {} bytes each for each other: take 2 to {} \
+         ranks on hosts of the network, no program beside them, 4 to 32 slots, a multiple of 8 \
+         bytes, at most 64 GiB of slots for each rank, and rates and lengths above 0; or flows \
+         (collectives flows)",
+        means.slots, means.slot_bytes, crate::group::RANKS_MAX
+    )]
+    Group {
+        /// Number of ranks.
+        ranks: u32,
+        /// Their slots.
+        means: fairway_collectives::Means,
+    },
     /// The scenario combines streams with flows, a program or the check of placements.
     #[error("streams go with no other workload, and have no check: leave the others out")]
     StreamsAlone,

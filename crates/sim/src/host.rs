@@ -2,14 +2,15 @@
 
 use super::control::{Control, Eager};
 use super::nic::HostNic;
-use super::plan::{Plan, SLOT_BITS};
+use super::plan::Plan;
 use super::ranks::{Ranks, jetty_of};
 use super::streams::{self, Streams};
-use crate::endpoint::{MESSAGES, Posted, TOKEN, address};
+use crate::application::Application;
+use crate::endpoint::{MESSAGES, Posted, SLOT_BITS, TOKEN, address};
+use crate::members::{self, Members};
 use crate::stream::Verb;
 use fairway_device::drive::Driver;
 use fairway_device::random::Random;
-use fairway_sandbox::Policies;
 use fairway_ub::wire::{Instant, JettyId};
 use fairway_ub::{
     ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, OrderRequest, PostError,
@@ -40,8 +41,10 @@ pub(crate) struct Host {
     pub(crate) segment: SegmentId,
     /// Channels by peer host, sorted.
     pub(crate) peers: Vec<(u32, ChannelId)>,
-    /// The host's ranks of the program, if there is one.
-    pub(crate) ranks: Option<Box<Ranks>>,
+    /// Hosts by channel, sorted; a peer has as many channels as the scenario's split says.
+    pub(crate) hosts_of_channels: Vec<(ChannelId, u32)>,
+    /// The host's ranks, of a program or of a group, if there are any.
+    pub(crate) ranks: Option<Box<Application>>,
     /// The streams that the host posts or sends, if any.
     pub(crate) streams: Option<Box<Streams>>,
 }
@@ -92,7 +95,7 @@ fn limits(plan: &Plan, host: u32, peers: u32) -> Limits {
     let out = plan.outbound[host as usize].len() as u32;
     let messages = out.min(MESSAGES);
     let slots = (plan.scenario.flows.len() as u32).div_ceil(plan.pairs.len().max(1) as u32);
-    let slots = (2 * slots).clamp(2, 16);
+    let slots = (2 * slots).clamp(2, 64);
     let channels = peers.max(1) * plan.scenario.split;
     Limits::new()
         .channels(channels)
@@ -147,6 +150,23 @@ fn rank_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
         .put_streams(2 * links + 1)
 }
 
+/// Limits of a NIC with ranks of a group.
+fn member_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
+    let base = limits(plan, host, peers);
+    let Some(group) = &plan.group else { return base };
+    let (ranks, pairs) = (group.on_host(host), group.pairs(host));
+    let receives = ranks.iter().map(|rank| group.receives(*rank)).sum::<u32>();
+    let slots = group.group.means.slots;
+    // Messages with bytes under way between two hosts, each way: no more than there are slots.
+    let each = (slots * pairs.div_ceil(peers.max(1))).clamp(4, 256);
+    base.jetties(ranks.len() as u32 + 2)
+        .completions(receives + pairs * slots + 16)
+        .messages(2 * receives + 4 * base.channels + 16)
+        .receives(receives.max(1))
+        .arrivals(base.channels * each + receives + 1)
+        .message_slots(each)
+}
+
 /// Limits of a NIC for the streams that its host posts, sends and receives.
 fn stream_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
     let base = limits(plan, host, peers);
@@ -181,14 +201,15 @@ pub(crate) fn make_host(
 ) -> Result<Host, SetupError> {
     let limits = match plan.scenario.program {
         Some(_) => rank_limits(plan, host, peers),
+        None if plan.group.is_some() => member_limits(plan, host, peers),
         None if !plan.scenario.streams.is_empty() => stream_limits(plan, host, peers),
         None => limits(plan, host, peers),
     };
     let seed = Random::fork(plan.scenario.seed, u64::from(host) << 8 | 1).number();
     let mut nic = UbDevice::new(address(host), &limits, profile, seed);
-    if let Some(policy) = plan.scenario.policy.as_ref().map(Policies::built_in) {
-        nic.set_scheduler(Instant::ZERO, policy.scheduler_of_nic(limits.flows));
-        nic.set_credit_policy(policy.build_credit(limits.channels));
+    if let Some(policies) = plan.scenario.policy.as_ref() {
+        nic.set_scheduler(Instant::ZERO, policies.scheduler_of_nic(limits.flows));
+        nic.set_credit_policy(policies.built_in().build_credit(limits.channels));
     }
     let queue = nic.create_completion_queue(limits.completions)?;
     let config = JettyConfig { number: Some(1), ..JettyConfig::new(queue, queue) };
@@ -197,8 +218,10 @@ pub(crate) fn make_host(
     let flows = flows.max(plan.streams_in[host as usize].len());
     let links = plan.scenario.program.zip(plan.neighbours.as_ref());
     let links = links.map_or(0, |(program, neighbours)| neighbours.links(&program, host));
+    let members = plan.group.as_ref().map_or(0, |group| group.on_host(host).len());
+    let pieces = flows.max(links as usize + 1).max(members * members::PIECES as usize);
     // For programs, two more pieces: receives, and notes.
-    let length = (flows.max(links as usize + 1) as u64 + 1) << SLOT_BITS;
+    let length = (pieces as u64 + 1) << SLOT_BITS;
     let rights = Rights::READ_WRITE;
     let request = SegmentRequest { address: 0, length, rights, token_value: TOKEN };
     let segment = nic.register(&request)?;
@@ -221,6 +244,7 @@ impl Host {
             jetty: JettyId::new(0),
             segment: SegmentId::default(),
             peers: Vec::new(),
+            hosts_of_channels: Vec::new(),
             ranks: None,
             streams: None,
         }
@@ -248,7 +272,7 @@ impl Host {
             .scenario
             .policy
             .as_ref()
-            .and_then(|policies| policies.built_in().scheduler_of_nic(nic.limits().flows));
+            .and_then(|policies| policies.scheduler_of_nic(nic.limits().flows));
         let control = plan.scenario.control.as_ref().zip(controller).map(|(spec, controller)| {
             let controller =
                 if spec.until_threshold { controller } else { Box::new(Eager(controller)) };
@@ -288,7 +312,25 @@ impl Host {
         };
         let segment = self.segment;
         let ranks = Ranks::new((program, neighbours), host, nic, segment, channel);
-        self.ranks = Some(Box::new(ranks));
+        self.ranks = Some(Box::new(ranks.into()));
+        Ok(())
+    }
+
+    /// Creates the Jetties and receives of this host's ranks of the group, and the ranks.
+    pub(crate) fn add_members(&mut self, plan: &Plan, host: u32) -> Result<(), SetupError> {
+        let count = plan.group.as_ref().map_or(0, |group| group.on_host(host).len());
+        if count == 0 {
+            return Ok(());
+        }
+        let nic = self.nic.fairway();
+        for place in 1..count as u32 {
+            let number = Some(members::jetty_of(place).value());
+            let config = JettyConfig { number, ..JettyConfig::new(self.queue, self.queue) };
+            nic.create_jetty(&config)?;
+        }
+        let channels = (self.peers.clone(), self.hosts_of_channels.clone());
+        let members = Members::new(plan, host, nic, self.segment, channels);
+        self.ranks = Some(Box::new(members.into()));
         Ok(())
     }
 

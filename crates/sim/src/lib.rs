@@ -7,7 +7,7 @@
 //! describes the model in full.
 //!
 //! **May import:** `ub` and `roce` (and through them `wire` and `policy`), `device`; `sandbox`
-//! for user-supplied policies.
+//! for user-supplied policies; `collectives`.
 //!
 //! **Invariants.** Times are integer picoseconds. The same scenario and seed give the same results,
 //! bit for bit, on any machine and any number of cores. Nothing is allocated while a warm run goes
@@ -17,21 +17,26 @@
 //! (events of one part of the network), `run` (windows), `workers` (partitions on several cores),
 //! `setup`, `host`, `nic` (the protocol of a host's NIC), `roce`, `plan`, `switch` (shared buffers,
 //! pauses), `topology`, `traffic`, `program` (operations of an application's ranks), `ranks` (their
-//! execution), `streams` (continuous traffic of tenants), `control` (a scheduler apart from the
-//! data path), `emulation` (a network for the caller's frames), `scenario`, `report`, `placement`
-//! (checks).
+//! execution), `group` (ranks that call a collective operation), `members` (their execution),
+//! `application` (either of them, on a host), `counts`, `waiting_rank`, `streams` (continuous
+//! traffic of tenants), `control` (a scheduler apart from the data path), `emulation` (a network
+//! for the caller's frames), `scenario`, `report`, `placement` (checks).
 //!
 //! **How to test:** `cargo test -p fairway-sim`.
 #![forbid(unsafe_code)]
 
+mod application;
 mod calendar;
 mod capture;
 mod chunked;
 mod control;
+mod counts;
 mod emulation;
 mod endpoint;
 mod error;
+mod group;
 mod host;
+mod members;
 mod nic;
 mod packets;
 mod partition;
@@ -54,16 +59,19 @@ mod streams;
 mod switch;
 pub mod topology;
 pub mod traffic;
+mod waiting_rank;
 mod workers;
 
 pub use capture::{Captured, pcap};
 pub use control::{ControlResult, ControlSpec};
 pub use emulation::{Emulation, EmulationCounters, Frame};
 pub use error::{SettingsError, SimulationError};
+pub use fairway_collectives::Means;
 pub use fairway_ub::control::TraceRecord;
+pub use group::Group;
 pub use program::{Program, Protocol};
 pub use quantiles::Quantiles;
-pub use report::{FlowResult, OperationResult, PortResult, Report, StreamResult};
+pub use report::{FlowResult, OperationResult, PortResult, RankResult, Report, StreamResult};
 pub use run::{Progress, Sample, Simulation, StreamSample};
 pub use scenario::{
     Change, Delay, FRAME_BYTES, Marking, Overflow, Pfc, QueueSpec, Routing, Scenario, SharedBuffer,
@@ -74,3 +82,4 @@ pub use shortfall::Shortfall;
 pub use stream::{Stream, Verb};
 pub use topology::{Clos, Direct, Network, Planes, Wiring};
 pub use traffic::Flow;
+pub use waiting_rank::WaitingRank;

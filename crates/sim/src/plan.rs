@@ -5,11 +5,8 @@ use super::calendar::WINDOW_MAX;
 use super::ranks::Neighbours;
 use super::scenario::{Routing, Scenario};
 use super::traffic::Flow;
+use crate::group::GroupPlan;
 use crate::stream::{Stream, Verb};
-
-/// Bits of an offset within one flow's piece of memory. Each flow has a piece of this size at its
-/// destination, so the upper bits of an offset name the flow.
-pub(crate) const SLOT_BITS: u32 = 36;
 
 /// Stands for a node that is in every partition. Each partition has the ports towards its own
 /// nodes, so a packet that arrives at such a node belongs to the partition of its destination host.
@@ -58,6 +55,8 @@ pub(crate) struct Plan {
     pub(crate) reads: bool,
     /// Neighbours of the program's ranks, if there is a program.
     pub(crate) neighbours: Option<Neighbours>,
+    /// The calls of the group's ranks, if there is a group.
+    pub(crate) group: Option<GroupPlan>,
 }
 
 /// Flows by host: the fields of [`Plan`] with the same names.
@@ -149,6 +148,13 @@ impl Plan {
                 pairs.extend(others.filter(|other| own < *other).map(|other| (own, other)));
             }
         }
+        let group = scenario.group.as_ref().map(|group| GroupPlan::new(group, network.hosts));
+        if let Some(group) = &group {
+            for rank in 0..group.group.ranks() {
+                let own = group.host(rank);
+                pairs.extend(group.hosts_of_peers(rank).map(|host| (own.min(host), own.max(host))));
+            }
+        }
         let ends = scenario.streams.iter().map(|stream| (stream.source, stream.destination));
         pairs.extend(ends.map(|(from, to)| (from.min(to), from.max(to))));
         pairs.sort_unstable();
@@ -173,14 +179,27 @@ impl Plan {
             stream_place: streams.place,
             reads: scenario.streams.iter().any(|stream| stream.verb == Verb::Read),
             neighbours,
+            group,
             scenario,
         }
     }
 
-    /// Bytes that flows and the program send.
+    /// Bytes that flows, the program and the group send.
     pub(crate) fn bytes(&self) -> u64 {
         let flows = self.scenario.flows.iter().map(|flow| u64::from(flow.bytes));
-        flows.sum::<u64>() + self.neighbours.as_ref().map_or(0, |neighbours| neighbours.bytes)
+        let program = self.neighbours.as_ref().map_or(0, |neighbours| neighbours.bytes);
+        flows.sum::<u64>() + program + self.group.as_ref().map_or(0, GroupPlan::bytes)
+    }
+
+    /// True if hosts have ranks, of a program or of a group.
+    pub(crate) fn has_ranks(&self) -> bool {
+        self.neighbours.is_some() || self.group.is_some()
+    }
+
+    /// Number of ranks on a host.
+    pub(crate) fn ranks_on(&self, host: u32) -> usize {
+        let program = self.scenario.program.map_or(0, |program| program.ranks_of(host).len());
+        program + self.group.as_ref().map_or(0, |group| group.on_host(host).len())
     }
 
     /// True if the source of a waiting flow learns of the other flow's end at once, because that

@@ -7,9 +7,8 @@
 
 pub(crate) use neighbours::Neighbours;
 
-use super::plan::SLOT_BITS;
 use super::program::Operation;
-use crate::endpoint::TOKEN;
+use crate::endpoint::{SLOT_BITS, TOKEN};
 use crate::program::{Program, Protocol};
 use fairway_ub::wire::{Instant, JettyId, ServiceMode, Tag, Target};
 use fairway_ub::{
@@ -132,8 +131,6 @@ pub(crate) struct Ranks {
     sequence: u32,
     /// Commands that wait for space in the NIC's queues.
     blocked: VecDeque<(u32, Order, u32)>,
-    /// Time at which the host's wake-up is armed.
-    pub(crate) wake_at: u64,
     /// Ranks that have finished, and messages that were awaited.
     pub(crate) done: u32,
     pub(crate) messages: u64,
@@ -186,7 +183,6 @@ impl Ranks {
             due: BinaryHeap::with_capacity(room),
             sequence: 0,
             blocked: VecDeque::with_capacity(room),
-            wake_at: u64::MAX,
             done: 0,
             messages: 0,
             failed: 0,

@@ -4,6 +4,7 @@ use super::control::ControlResult;
 use super::run::Simulation;
 use super::traffic::Span;
 use crate::calendar::NEVER;
+use crate::members::Members;
 use crate::quantiles::Quantiles;
 use crate::stream::Verb;
 use fairway_ub::UbDevice;
@@ -61,7 +62,17 @@ impl StreamResult {
     }
 }
 
-/// Result of one operation of a trace. Times are in picoseconds; `None` if the event did not occur.
+/// Calls of one rank of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RankResult {
+    /// Host of the rank.
+    pub host: u32,
+    /// When each of its calls began, and when it was done, in picoseconds; `None` if it was not.
+    pub calls: Vec<(u64, Option<u64>)>,
+}
+
+/// Result of one operation of a trace, or of one call of a group. Times are in picoseconds; `None`
+/// if the event did not occur.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperationResult {
     /// Name of the operation in the trace.
@@ -104,7 +115,7 @@ pub struct Report {
     pub seed: u64,
     /// Results by flow.
     pub flows: Vec<FlowResult>,
-    /// Results by operation of a trace, in the trace's order.
+    /// Results by operation of a trace, in the trace's order, or by call of a group.
     pub operations: Vec<OperationResult>,
     /// Results by stream.
     pub streams: Vec<StreamResult>,
@@ -145,10 +156,12 @@ pub struct Report {
     /// Flows, or operations of ranks, that failed because a link was down for longer than NICs wait
     /// for a peer ([`fairway_ub::Profile::peer_dead`]).
     pub failed: u64,
-    /// Messages that the ranks of a program have received.
+    /// Messages that ranks have received.
     pub messages: u64,
     /// Time at which the last rank finished; `None` if not all did, or there are none.
     pub ranks_done_ps: Option<u64>,
+    /// Results by rank of a group.
+    pub ranks: Vec<RankResult>,
 }
 
 impl Report {
@@ -171,7 +184,7 @@ impl Report {
         let flows: Vec<FlowResult> = flows.collect();
         let mut report = Report {
             seed: plan.scenario.seed,
-            operations: plan.scenario.spans.iter().map(|span| operation(span, &flows)).collect(),
+            operations: operations(run, &flows),
             flows,
             streams: streams(run),
             control: control(run),
@@ -193,10 +206,11 @@ impl Report {
             not_ready: 0,
             failed: totals.failed,
             messages: totals.messages,
-            ranks_done_ps: plan.scenario.program.and_then(|program| {
-                let all = totals.ranks_done == u64::from(program.motif.ranks());
-                all.then_some(totals.ranks_end)
-            }),
+            ranks_done_ps: {
+                let all = u64::from(plan.scenario.ranks());
+                (all > 0 && totals.ranks_done == all).then_some(totals.ranks_end)
+            },
+            ranks: ranks(run),
         };
         for host in run.partitions.iter().flat_map(|partition| partition.hosts.iter().flatten()) {
             let counts = host.nic.counts();
@@ -296,6 +310,9 @@ impl Report {
         if let Some(end) = self.ranks_done_ps {
             stir(&[end, self.messages, self.not_ready]);
         }
+        for (started, ended) in self.ranks.iter().flat_map(|rank| &rank.calls) {
+            stir(&[*started, ended.unwrap_or(NEVER)]);
+        }
         hash
     }
 }
@@ -317,6 +334,39 @@ fn ports(run: &Simulation) -> Vec<PortResult> {
         }
     });
     ports.collect()
+}
+
+/// Returns the results of the operations of a trace, or of the calls of a group.
+fn operations(run: &Simulation, flows: &[FlowResult]) -> Vec<OperationResult> {
+    let scenario = &run.plan.scenario;
+    let Some(group) = &scenario.group else {
+        return scenario.spans.iter().map(|span| operation(span, flows)).collect();
+    };
+    let ranks = ranks(run);
+    let call = |number: usize| {
+        let each = ranks.iter().map(|rank| rank.calls.get(number));
+        let ends = each.clone().map(|call| call.and_then(|call| call.1));
+        OperationResult {
+            name: format!("call {}", number + 1),
+            ranks: group.ranks(),
+            bytes: group.bytes,
+            started_ps: each.flatten().map(|call| call.0).min(),
+            completed_ps: ends.collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().max()),
+        }
+    };
+    (0..group.rounds as usize).map(call).collect()
+}
+
+/// Returns the results of the ranks of a group, in order.
+fn ranks(run: &Simulation) -> Vec<RankResult> {
+    let Some(group) = &run.plan.scenario.group else { return Vec::new() };
+    let result = |host: &u32| RankResult { host: *host, calls: Vec::new() };
+    let mut results: Vec<RankResult> = group.hosts.iter().map(result).collect();
+    for (rank, calls) in run.members().flat_map(Members::rounds) {
+        let calls = calls.iter().map(|call| (call.started_ps, call.ended_ps));
+        results[rank as usize].calls = calls.collect();
+    }
+    results
 }
 
 fn operation(span: &Span, flows: &[FlowResult]) -> OperationResult {

@@ -5,9 +5,9 @@
 
 use super::nic::{NicCounts, Outgoing};
 use super::packets::PacketHeaders;
-use super::plan::{Plan, SLOT_BITS};
+use super::plan::Plan;
 use super::scenario::{Routing, Scenario, Stack};
-use crate::endpoint::{MESSAGES, Posted};
+use crate::endpoint::{MESSAGES, Posted, SLOT_BITS};
 use crate::error::SimulationError;
 use fairway_device::drive::Driver;
 use fairway_device::random::Random;
@@ -59,7 +59,7 @@ pub(crate) struct Offer {
 /// # Errors
 /// Names the unsupported setting and what to do instead.
 pub(crate) fn check(scenario: &Scenario) -> Result<(), SimulationError> {
-    if scenario.program.is_some() || !scenario.streams.is_empty() {
+    if scenario.ranks() > 0 || !scenario.streams.is_empty() {
         return Err(SimulationError::RoceFlowsOnly);
     }
     if !matches!(scenario.mtu, 256 | 512 | 1024 | 2048 | 4096) {

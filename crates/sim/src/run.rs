@@ -18,7 +18,10 @@ use super::topology::{Link, Network, TopologyError};
 use super::workers::Workers;
 use crate::calendar::NEVER;
 use crate::error::SimulationError;
+use crate::group::{Group, ROUNDS_MAX};
+use crate::members::Members;
 use crate::stream::Verb;
+use fairway_collectives::Schedule;
 use fairway_ub::control::TraceRecord;
 use fairway_ub::policy::Share;
 use fairway_ub::wire::Instant;
@@ -252,7 +255,7 @@ impl Simulation {
         let completed: u64 =
             self.partitions.iter().map(|partition| partition.totals.completed).sum();
         let ranks: u64 = self.partitions.iter().map(|partition| partition.totals.ranks_done).sum();
-        let all = self.plan.scenario.program.map_or(0, |program| program.motif.ranks());
+        let all = self.plan.scenario.ranks();
         let streams = !self.plan.scenario.streams.is_empty();
         if !streams && completed == self.plan.scenario.flows.len() as u64 && ranks == u64::from(all)
         {
@@ -298,6 +301,12 @@ impl Simulation {
         for partition in &mut self.partitions {
             remote_dependents.iter().for_each(|&flow| partition.dependency_done(until, flow));
         }
+    }
+
+    /// The ranks of a group on each host, if there is a group.
+    pub(crate) fn members(&self) -> impl Iterator<Item = &Members> {
+        let hosts = self.partitions.iter().flat_map(|partition| partition.hosts.iter().flatten());
+        hosts.filter_map(|host| host.ranks.as_ref()?.members())
     }
 
     pub(crate) fn totals(&self) -> Totals {
@@ -361,14 +370,17 @@ pub(super) fn check_network(network: &Network) -> Result<(), TopologyError> {
 fn check(scenario: &Scenario) -> Result<(), SimulationError> {
     let network = &scenario.network;
     check_network(network)?;
-    if scenario.flows.is_empty() && scenario.program.is_none() && scenario.streams.is_empty() {
+    if scenario.flows.is_empty() && scenario.ranks() == 0 && scenario.streams.is_empty() {
         return Err(SimulationError::Nothing);
     }
     check_streams(scenario)?;
+    if scenario.ranks() > 0 && !scenario.flows.is_empty() {
+        return Err(SimulationError::FlowsAndProgram);
+    }
+    if let Some(group) = &scenario.group {
+        check_group(scenario, group)?;
+    }
     if let Some(program) = &scenario.program {
-        if !scenario.flows.is_empty() {
-            return Err(SimulationError::FlowsAndProgram);
-        }
         let (needs, has) = (program.hosts(), network.hosts);
         if needs > has {
             let ranks = program.motif.ranks();
@@ -400,11 +412,31 @@ fn check(scenario: &Scenario) -> Result<(), SimulationError> {
     Ok(())
 }
 
+fn check_group(scenario: &Scenario, group: &Group) -> Result<(), SimulationError> {
+    let hosts = scenario.network.hosts;
+    let means = &group.means;
+    let slots = Schedule::SLOTS_MIN..=Schedule::SLOTS_MAX;
+    let is_valid = group.has_valid_size()
+        && group.hosts.iter().all(|host| *host < hosts)
+        && scenario.program.is_none()
+        && slots.contains(&means.slots)
+        && means.slot_bytes >= 8
+        && means.slot_bytes.is_multiple_of(8)
+        && (1..=ROUNDS_MAX).contains(&group.rounds)
+        && group.bytes > 0
+        && group.copy_megabits > 0
+        && group.combine_megabits > 0;
+    match is_valid {
+        true => Ok(()),
+        false => Err(SimulationError::Group { ranks: group.ranks(), means: *means }),
+    }
+}
+
 fn check_streams(scenario: &Scenario) -> Result<(), SimulationError> {
     if scenario.streams.is_empty() {
         return Ok(());
     }
-    if !scenario.flows.is_empty() || scenario.program.is_some() || scenario.check {
+    if !scenario.flows.is_empty() || scenario.ranks() > 0 || scenario.check {
         return Err(SimulationError::StreamsAlone);
     }
     for (index, stream) in scenario.streams.iter().enumerate() {

@@ -3,6 +3,7 @@
 use super::control::ControlSpec;
 use super::topology::Network;
 use super::traffic::{Flow, Span};
+use crate::group::Group;
 use crate::program::Program;
 use crate::stream::Stream;
 use fairway_sandbox::Policies;
@@ -219,6 +220,8 @@ pub struct Scenario {
     pub end_ps: u64,
     /// Program of the hosts' ranks, instead of flows.
     pub program: Option<Program>,
+    /// Ranks that call a collective operation, instead of flows.
+    pub group: Option<Group>,
     /// Continuous traffic, instead of flows; the run then ends at [`Self::end_ps`].
     pub streams: Vec<Stream>,
     /// Time from which streams and control are measured, in picoseconds.
@@ -272,12 +275,19 @@ impl Scenario {
             check: false,
             end_ps: 1_000_000_000_000,
             program: None,
+            group: None,
             streams: Vec::new(),
             measure_ps: 0,
             control: None,
         };
         scenario.size_queues();
         scenario
+    }
+
+    /// Number of ranks of the program or of the group; 0 without one.
+    pub fn ranks(&self) -> u32 {
+        let program = self.program.map(|program| program.motif.ranks());
+        program.or(self.group.as_ref().map(Group::ranks)).unwrap_or(0)
     }
 
     /// Sets the queues to one bandwidth-delay product, with marking in proportion.

@@ -3,21 +3,24 @@
 
 use super::scenario::{Marking, Overflow, Pfc, QueueSpec, Routing, Scenario, SharedBuffer, Stack};
 use super::topology::{Clos, Direct, Network, Planes, Shape, TopologyError, Wiring};
-use super::traffic::{self, Collective, Flow, Sizes, SizesError, Trace, TraceError};
+use super::traffic::{self, Sizes, SizesError, Trace, TraceError};
 use fairway_sandbox::Policies;
 use fairway_ub::policy::PolicySpec;
 use fairway_ub::wire::{Duration, Instant};
 
+mod collectives;
 mod links;
 mod names;
 mod program;
 mod streams;
 mod values;
+mod workloads;
 
 pub use names::{SETTINGS, WORKLOADS};
 
 use crate::error::SettingsError;
 use crate::quantity::{self, bytes, chance, count, rate, span};
+use collectives::CollectiveSettings;
 use links::LinkSettings;
 use names::{FAIRWAY_ONLY, PLANES, TOPOLOGIES, usual_bytes, usual_nodes};
 use program::ProgramSettings;
@@ -46,7 +49,7 @@ pub struct Settings {
     loss: u32,
     split: u32,
     pieces: u32,
-    moe: traffic::Moe,
+    collectives: CollectiveSettings,
     links: LinkSettings,
     link_megabits: u64,
     latency_ps: u64,
@@ -107,7 +110,7 @@ impl Default for Settings {
             loss: 0,
             split: 1,
             pieces: 1,
-            moe: traffic::Moe::default(),
+            collectives: CollectiveSettings::default(),
             links: LinkSettings::default(),
             link_megabits: 400_000,
             latency_ps: 1_000_000,
@@ -184,6 +187,7 @@ impl Settings {
             .set_network(name, value)
             .or_else(|| self.set_switches(name, value))
             .or_else(|| self.set_transport(name, value))
+            .or_else(|| self.collectives.set(name, value))
             .or_else(|| self.program.set(name, value))
             .or_else(|| self.streams.set(name, value));
         match outcome {
@@ -314,16 +318,6 @@ impl Settings {
                 set(&mut self.dragonfly, numbers.filter(fits))
             }
             "hosts-per-switch" => set(&mut self.hosts_per_switch, count(value, 1, 512)),
-            "tokens" => set(&mut self.moe.tokens, count(value, 1, 1 << 16)),
-            "skew" => set(&mut self.moe.skew_permille, count(value, 0, 1000)),
-            "experts" => {
-                let pair = value
-                    .split_once(':')
-                    .and_then(|(all, each)| Some((count(all, 1, 4096)?, count(each, 1, 64)?)));
-                let pair = pair.filter(|(all, each)| each <= all);
-                set(&mut self.moe.experts, pair.map(|(all, _)| all))
-                    .and_then(|()| set(&mut self.moe.each, pair.map(|(_, each)| each)))
-            }
             "pieces" => set(&mut self.pieces, count(value, 1, 4096)),
             "load" => set(&mut self.load_percent, count(value, 1, 1000)),
             "flows" => set(&mut self.flows, count(value, 1, 1 << 24)),
@@ -448,10 +442,14 @@ impl Settings {
         if streams.is_empty() && self.workload == "streams" {
             return Err(SettingsError::NoStreams);
         }
-        let (traced, spans) = trace.map_or(Ok(Default::default()), Trace::flows)?;
+        let (traced, spans) = match trace {
+            Some(trace) => trace.flows(self.collectives.slot_bytes)?,
+            None => Default::default(),
+        };
+        let group = self.group(network.hosts, seed)?;
         let flows = match matrix {
             _ if trace.is_some() => traced,
-            _ if program.is_some() || !streams.is_empty() => Vec::new(),
+            _ if program.is_some() || group.is_some() || !streams.is_empty() => Vec::new(),
             Some((_, flows)) => flows,
             None => self.flows(&network, seed)?,
         };
@@ -462,6 +460,7 @@ impl Settings {
         let changes = self.links.changes(&network)?;
         let mut scenario = Scenario::new(network, flows);
         (scenario.seed, scenario.program, scenario.streams) = (seed, program, streams);
+        scenario.group = group;
         (scenario.changes, scenario.spans) = (changes, spans);
         scenario.delays = self.links.delays(&scenario.network)?;
         self.apply_switches(&mut scenario);
@@ -512,6 +511,7 @@ impl Settings {
         profile.timeout_min = self.timeout_min.unwrap_or(profile.timeout_min);
         profile.acknowledge_every = self.acknowledge_every.unwrap_or(profile.acknowledge_every);
         profile.reorder_tolerance = self.reorder_tolerance.unwrap_or(profile.reorder_tolerance);
+        profile.message_turn_bytes = self.collectives.turn_bytes(scenario.group.as_ref());
         scenario.profile = Some(profile);
         Ok(())
     }
@@ -560,39 +560,6 @@ impl Settings {
             return Ok(Planes { plane: clos, count: 2 }.build(self.link_megabits, self.latency_ps));
         }
         Ok(clos.build(self.link_megabits, self.latency_ps))
-    }
-
-    fn flows(&self, network: &Network, seed: u64) -> Result<Vec<Flow>, SettingsError> {
-        let nodes = network.hosts;
-        let bytes = self.message_bytes();
-        let senders = self.senders.unwrap_or(nodes - 1);
-        if senders >= nodes {
-            return Err(SettingsError::Senders { senders, nodes });
-        }
-        Ok(match self.workload.as_str() {
-            "incast" => traffic::incast(nodes, senders, bytes, seed),
-            "outcast" => traffic::outcast(nodes, senders, bytes, seed),
-            "all-to-all" => traffic::all_to_all(nodes, bytes),
-            "incast-permutation" => {
-                traffic::incast_and_permutation(nodes, senders, bytes, self.messages, seed)
-            }
-            "ring-allreduce" => traffic::collective(Collective::RingAllReduce, nodes, bytes),
-            "tree-allreduce" => traffic::collective(Collective::TreeAllReduce, nodes, bytes),
-            "all-gather" => traffic::collective(Collective::AllGather, nodes, bytes),
-            "reduce-scatter" => traffic::collective(Collective::ReduceScatter, nodes, bytes),
-            name @ ("websearch" | "hadoop" | "sizes") => {
-                let sizes = Sizes::named(name).or_else(|| self.distribution.clone());
-                let sizes = sizes.ok_or(SettingsError::NoFile {
-                    workload: "sizes",
-                    remedy: "--distribution FILE",
-                })?;
-                let load = self.load_percent;
-                let rate = self.link_megabits * u64::from(network.wires());
-                traffic::poisson(nodes, self.flows, &sizes, load, rate, seed)
-            }
-            "moe" => self.moe.flows(nodes, bytes, seed)?,
-            _ => traffic::in_pieces(&traffic::permutation(nodes, bytes, seed), self.pieces),
-        })
     }
 }
 

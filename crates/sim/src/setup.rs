@@ -88,7 +88,7 @@ fn make_part(
     let (mut hosts, mut reserved) = (Vec::with_capacity(ends.len()), Vec::new());
     for (number, ends) in ends.iter().enumerate() {
         let host = number as u32;
-        let ranks = plan.scenario.program.is_some_and(|p| !p.ranks_of(host).is_empty());
+        let ranks = plan.ranks_on(host) > 0;
         let idle = ends.is_empty() && !ranks && plan.outbound[number].is_empty();
         if idle || plan.part[number] != part {
             hosts.push(None);
@@ -138,8 +138,10 @@ impl Wiring<'_> {
                 continue;
             }
             host.peers.sort_unstable();
+            host.hosts_of_channels.sort_unstable();
             let number = number as u32;
             host.add_ranks(self.plan, number)
+                .and_then(|()| host.add_members(self.plan, number))
                 .map_err(|error| SimulationError::Ranks { host: number, error })?;
             host.add_streams(self.plan, number)
                 .map_err(|error| SimulationError::Streams { host: number, error })?;
@@ -224,6 +226,7 @@ impl Wiring<'_> {
             };
             nic.open_channel(Instant::ZERO, channel, config)
                 .map_err(|error| SimulationError::Channel { host: number, peer, error })?;
+            host.hosts_of_channels.push((channel, peer));
             if leader.is_none() {
                 leader = Some(channel);
                 host.peers.push((peer, channel));

@@ -5,6 +5,8 @@ use super::partition::Totals;
 use super::run::Simulation;
 use super::scenario::Scenario;
 use crate::calendar::NEVER;
+use crate::members::Members;
+use crate::waiting_rank::WaitingRank;
 use std::fmt;
 
 /// Round trips without a placed byte after which a run with overflowing queues is stopped.
@@ -14,6 +16,8 @@ const ROUND_TRIPS: u64 = 100;
 const REFUSED: u64 = 1000;
 /// Maximum number of incomplete flows that are described one by one.
 const DESCRIBED: usize = 3;
+/// Maximum number of ranks that are described one by one.
+const RANKS: usize = 16;
 
 /// Detects a run in which queues overflow and nothing is delivered.
 #[derive(Clone, Copy, Debug)]
@@ -59,8 +63,8 @@ impl Watch {
     }
 }
 
-/// What a stopped run has not delivered, and its last progress. The `Display` text names what flows
-/// wait for.
+/// What a stopped run has not delivered, and its last progress. The `Display` text names the flows
+/// that are incomplete, or what each rank waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortfall {
     /// True if the run was stopped because switches dropped packets and no byte was placed for 100
@@ -82,6 +86,8 @@ pub struct Shortfall {
     pub incomplete: (u64, u64),
     /// True if ranks are counted, and not flows.
     pub are_ranks: bool,
+    /// What the first incomplete ranks of a group wait for.
+    pub ranks: Vec<WaitingRank>,
     /// For the first incomplete flows: number, source, destination, bytes placed, and total bytes.
     pub flows: Vec<(usize, u32, u32, u32, u32)>,
 }
@@ -92,9 +98,11 @@ impl Simulation {
         let scenario = &self.plan.scenario;
         let totals = self.totals();
         let since = &self.watch.before;
-        let ranks = scenario.program.map(|program| u64::from(program.motif.ranks()));
-        let all = ranks.unwrap_or(scenario.flows.len() as u64);
-        let done = if ranks.is_some() { totals.ranks_done } else { totals.completed };
+        let are_ranks = scenario.ranks() > 0;
+        let (done, all) = match are_ranks {
+            true => (totals.ranks_done, u64::from(scenario.ranks())),
+            false => (totals.completed, scenario.flows.len() as u64),
+        };
         let is_livelock = self.watch.is_stopped;
         if done >= all && !is_livelock {
             return None;
@@ -106,6 +114,9 @@ impl Simulation {
             let placed = flow.bytes.saturating_sub(left);
             (!is_done).then_some((number, flow.source, flow.destination, placed, flow.bytes))
         });
+        let mut ranks: Vec<WaitingRank> = self.members().flat_map(Members::waiting).collect();
+        ranks.sort_unstable_by_key(|waiting| waiting.rank);
+        ranks.truncate(RANKS);
         Some(Shortfall {
             is_livelock,
             stopped_ps: self.now,
@@ -115,7 +126,8 @@ impl Simulation {
             dropped: totals.dropped - since.dropped,
             lost: totals.lost_on_links - since.lost_on_links,
             incomplete: (all - done, all),
-            are_ranks: ranks.is_some(),
+            are_ranks,
+            ranks,
             flows: incomplete.take(DESCRIBED).collect(),
         })
     }
@@ -138,6 +150,7 @@ impl fmt::Display for Shortfall {
             let (from, to) = (source, destination);
             write!(f, "Flow {number}, {from} to {to}, has {placed} of {bytes} bytes in place. ")?;
         }
+        self.ranks.iter().try_for_each(|waiting| write!(f, "{waiting}"))?;
         f.write_str(match self.is_livelock {
             true => {
                 "The run was stopped because queues refused packets and no byte was placed for 100 \

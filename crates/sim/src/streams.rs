@@ -4,8 +4,8 @@
 //! responder of a READ.
 
 use super::control::Control;
-use super::plan::{Plan, SLOT_BITS};
-use crate::endpoint::TOKEN;
+use super::plan::Plan;
+use crate::endpoint::{SLOT_BITS, TOKEN};
 use crate::stream::Verb;
 use fairway_ub::wire::{Instant, JettyId};
 use fairway_ub::{

@@ -122,6 +122,11 @@ pub fn in_pieces(flows: &[Flow], pieces: u32) -> Vec<Flow> {
     flows.iter().flat_map(cut).collect()
 }
 
+/// All hosts in an order that is drawn at random.
+pub(crate) fn shuffled_hosts(hosts: u32, seed: u64) -> Vec<u32> {
+    shuffled(hosts, &mut Random::fork(seed, 0x706C_6163))
+}
+
 fn shuffled(hosts: u32, random: &mut Random) -> Vec<u32> {
     let mut order: Vec<u32> = (0..hosts).collect();
     for at in (1..order.len()).rev() {

@@ -49,7 +49,7 @@ fn permutation_needs_paths_that_are_used_as_they_deliver() {
 
 #[test]
 fn ring_with_losses_needs_detection_by_time_across_paths() {
-    const RUN: &str = "workload ring-allreduce|nodes 16|bytes 16000000|";
+    const RUN: &str = "workload ring-allreduce|collectives flows|nodes 16|bytes 16000000|";
     let us = |lines: &str, seed| run(&format!("{RUN}{lines}"), seed).completion_ps() / 1_000_000;
     let sound = us("", 1);
     assert!(sound < 760, "{sound} us");
@@ -79,6 +79,31 @@ fn all_to_all_needs_turns_of_a_packet() {
     let long = all_to_all(Some(64 * 1024));
     let (long_ps, default_ps) = (long.completion_ps(), default.completion_ps());
     assert!(long.dropped > 0 && long_ps > default_ps * 11 / 10, "{long_ps} and {default_ps} ps");
+}
+
+/// Ranks pass on a span when it has arrived. If all spans of a message share the rate, all arrive
+/// at the end.
+#[test]
+fn collectives_in_slots_need_turns_of_a_slot() {
+    const TREE: &str = "workload tree-allreduce|collectives flows|nodes 16|bytes 4M|slot 256K|";
+    let (turns, shared) = (run(TREE, 1), run(&format!("{TREE}turn 0"), 1));
+    let (turns, shared) = (turns.completion_ps(), shared.completion_ps());
+    assert!(turns * 4 / 3 < shared, "{turns} and {shared} ps");
+}
+
+#[test]
+fn a_ring_in_slots_keeps_its_speed_under_loss() {
+    const RING: &str =
+        "workload ring-allreduce|collectives flows|nodes 16|bytes 16000000|slot 256K|";
+    let sound = run(RING, 1).completion_ps();
+    // Payload alone takes 600 us.
+    assert!(sound < 640_000_000, "{sound} ps");
+    for (loss, percent) in [("0.01%", 97), ("0.1%", 95), ("1%", 85)] {
+        for seed in 1..=3 {
+            let lossy = run(&format!("{RING}loss {loss}"), seed).completion_ps();
+            assert!(sound * 100 / lossy >= percent, "{loss}, seed {seed}: {sound} and {lossy} ps");
+        }
+    }
 }
 
 #[test]

@@ -158,7 +158,8 @@ fn a_collective_takes_as_long_as_alone() {
         ("all-gather", "all-gather all 4M"),
         ("reduce-scatter", "reduce-scatter all 4M"),
     ] {
-        let alone = run(&format!("{LEAF}|workload {name}|bytes 4M")).completion_ps();
+        let alone =
+            run(&format!("{LEAF}|workload {name}|collectives flows|bytes 4M")).completion_ps();
         let traced = report(&trace(LEAF, &format!("ranks 16\n{line}\n")), 1).completion_ps();
         assert_eq!(traced, alone, "{name}");
     }

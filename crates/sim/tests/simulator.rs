@@ -247,7 +247,7 @@ fn packets_lost_at_random_are_retransmitted() {
 fn retransmitted_packets_are_recognised_by_the_receiver() {
     for seed in 1..4 {
         let ring = traffic::Collective::RingAllReduce;
-        let mut scenario = scenario(tree(16), traffic::collective(ring, 16, 8 << 20));
+        let mut scenario = scenario(tree(16), traffic::collective(ring, 16, 8 << 20, None));
         (scenario.loss, scenario.seed) = (u32::MAX / 1000, seed);
         let report = run(scenario);
         assert!(report.lost_on_links > 50, "{} lost", report.lost_on_links);

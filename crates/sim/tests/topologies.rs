@@ -184,7 +184,7 @@ fn collectives_take_as_long_as_their_steps() {
         Collective::ReduceScatter,
         Collective::TreeAllReduce,
     ] {
-        let flows = traffic::collective(kind, 8, 1 << 20);
+        let flows = traffic::collective(kind, 8, 1 << 20, None);
         let network = Clos::two_tiers(8, Some(8), 1).expect("a leaf").build(400_000, US);
         let report = run(scenario(network, flows));
         if kind != Collective::TreeAllReduce {

@@ -45,5 +45,6 @@ mod world;
 pub use fairway_ub as engine;
 
 pub use adversary::{Adversary, Fault, NetworkFaults, Outage};
-pub use sweep::{bug_seeds, sweep, threads};
+pub use plan::Condition;
+pub use sweep::{Variation, bug_runs, matching, sweep, threads};
 pub use trace::Trace;

@@ -205,6 +205,8 @@ impl Mail {
         for at in 0..self.states[node].boxes.len() {
             let want = match self.random.chance(self.plan.lazy) && !healed {
                 true => 0,
+                // Puts of epochs that are done follow from the next buffer.
+                false if healed && plan.extras.untimely > 0 => 1,
                 // A put may name the epoch after the current one, whose buffer must exist.
                 false => self.random.range(2 * u64::from(healed), 5) as usize,
             };

@@ -1,9 +1,11 @@
 //! The choices that a seed determines before a run.
 
+mod condition;
 mod mail;
 mod placement;
 mod policies;
 
+pub use condition::Condition;
 pub(crate) use mail::MailPlan;
 pub(crate) use placement::ControllerPlacement;
 
@@ -100,12 +102,20 @@ pub(crate) struct Extras {
     pub(crate) to_boards: u32,
     /// Ticks of an application at which it makes registered memory inaccessible.
     pub(crate) missing: u32,
+    /// Ticks of an application at which it closes a connection because it is an untimely moment:
+    /// payload is being copied, or receives wait for others to be reported. Where this is not zero,
+    /// some destroyed Jetties are created again at once, and healed applications leave each mailbox
+    /// only one buffer at a time.
+    pub(crate) untimely: u32,
 }
 
 /// Constant that separates the draw of missing memory from the others. It is chosen so that no seed
 /// recorded before missing memory existed (`seeds.txt`, `recorded.rs`) draws any; those
 /// seeds still stand for the worlds in which they failed.
 const MISSING: u64 = 2784;
+
+/// The same for actions at untimely moments.
+const UNTIMELY: u64 = 4363;
 
 impl Extras {
     fn draw(random: &mut Random) -> Extras {
@@ -127,7 +137,15 @@ impl Extras {
             memory_order: 0,
             to_boards: 0,
             missing: 0,
+            untimely: 0,
         }
+    }
+
+    /// Draws what was added last.
+    fn draw_later(&mut self, seed: u64, is_pair: bool) {
+        self.draw_memory_order(&mut Random::fork(seed, 13), is_pair);
+        self.missing = sometimes(&mut Random::fork(seed, MISSING), 125, &[20, 100, 400]);
+        self.untimely = sometimes(&mut Random::fork(seed, UNTIMELY), 125, &[30, 200, 1000]);
     }
 
     /// Four worlds of ten have operations that keep memory order. If two nodes have one link, some
@@ -182,8 +200,7 @@ impl Plan {
         // With several links, a connection that shares a Jetty with ordered receive matching could
         // wait for the others.
         extras.in_sequence &= links.len() == 1;
-        extras.draw_memory_order(&mut Random::fork(seed, 13), links.len() == 1);
-        extras.missing = sometimes(&mut Random::fork(seed, MISSING), 125, &[20, 100, 400]);
+        extras.draw_later(seed, links.len() == 1);
         extras.adjust(&mut limits, &mut profiles, &mut network_faults);
         draw_channel_groups(&mut Random::fork(seed, 7), &mut links, &mut limits, &mut profiles);
         let mut schedulers = draw_schedulers(&mut Random::fork(seed, 9), &mut limits);

@@ -2,48 +2,83 @@
 
 use fairway_ub::InjectedBug;
 
-/// Seeds that catch injected bugs which hardly any other seed catches. Like all seeds, they stand
+/// A run that catches an injected bug.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recorded {
+    pub(crate) bug: InjectedBug,
+    pub(crate) seed: u64,
+    /// Seed of the plan, if it is not that of the run.
+    pub(crate) plan_of: Option<u64>,
+    /// True if the plan was found before worlds drew signals of paths.
+    is_older_than_signals: bool,
+}
+
+impl Recorded {
+    const fn seed(bug: InjectedBug, seed: u64) -> Recorded {
+        Recorded { bug, seed, plan_of: None, is_older_than_signals: true }
+    }
+
+    /// A run whose plan is that of another seed, which is older than signals.
+    const fn run(bug: InjectedBug, plan_of: u64, seed: u64) -> Recorded {
+        Recorded { plan_of: Some(plan_of), ..Recorded::seed(bug, seed) }
+    }
+
+    /// A run that was found since worlds draw signals of paths.
+    const fn new(bug: InjectedBug, plan_of: u64, seed: u64) -> Recorded {
+        Recorded { is_older_than_signals: false, ..Recorded::run(bug, plan_of, seed) }
+    }
+
+    /// Seed of the plan.
+    pub(crate) const fn plan(&self) -> u64 {
+        match self.plan_of {
+            Some(plan_of) => plan_of,
+            None => self.seed,
+        }
+    }
+}
+
+/// Runs that catch injected bugs which hardly any other seed catches. Like all seeds, they stand
 /// for a world only as long as the draws stay the same. If a bug is missed after a change of the
-/// draws, a long range of seeds with that bug injected finds another seed (`xtask storm --bug`). A
-/// seed that is added keeps its draws only if [`is_older_than_signals`] leaves it out.
-pub(crate) const RECORDED: [(InjectedBug, u64); 33] = [
-    (InjectedBug::TakeLast, 7_533_577),
-    (InjectedBug::CountOvertaking, 7_495_720),
-    (InjectedBug::RetryAtOnce, 7_483_350),
-    (InjectedBug::ReadLate, 5_214),
-    (InjectedBug::CloseApart, 32_000_100),
-    (InjectedBug::TakeAhead, 34_023_169),
-    (InjectedBug::RefusedFirst, 36_027_456),
-    (InjectedBug::ForgetStrict, 36_189_751),
-    (InjectedBug::OldestLast, 37_053_251),
-    (InjectedBug::ForgetBarring, 56_131_451),
-    (InjectedBug::WaitForFlowless, 38_164_764),
-    (InjectedBug::BlameReceives, 38_609_325),
-    (InjectedBug::KeepRoom, 38_402_695),
-    (InjectedBug::ForgetNoted, 39_068_073),
-    (InjectedBug::TrustNewPath, 43_020_852),
-    (InjectedBug::BeginSpent, 44_046_087),
-    (InjectedBug::IgnoreEarlyRefusal, 46_536_027),
-    (InjectedBug::HastyCopies, 53_313_515),
-    (InjectedBug::NeverMeasured, 48_621_208),
-    (InjectedBug::RetrySoon, 50_713_329),
-    (InjectedBug::StoreLate, 347),
-    (InjectedBug::ForgetUnplaced, 605),
-    (InjectedBug::KeepCutShort, 733),
-    (InjectedBug::AnswerOneProbe, 60_224_619),
-    (InjectedBug::KeepSkipped, 63_441_185),
-    (InjectedBug::RetryAll, 63_256_325),
-    (InjectedBug::SkipParked, 64_234_769),
-    (InjectedBug::EndUnplaced, 64_171_711),
-    (InjectedBug::PaceIdle, 64_397_380),
-    (InjectedBug::WaitForRecord, 65_054_274),
-    (InjectedBug::EndInRound, 67_180_553),
-    (InjectedBug::ForgetLate, 2_832),
-    (InjectedBug::AnyCause, 72_073_876),
+/// protocol, other runs with the plan that was recorded for it find another one within minutes
+/// (`xtask storm --bug NAME --plan-of SEED`).
+pub(crate) const RECORDED: [Recorded; 33] = [
+    Recorded::seed(InjectedBug::TakeLast, 7_533_577),
+    Recorded::run(InjectedBug::CountOvertaking, 7_495_720, 2_546),
+    Recorded::seed(InjectedBug::RetryAtOnce, 7_483_350),
+    Recorded::seed(InjectedBug::ReadLate, 5_214),
+    Recorded::new(InjectedBug::CloseApart, 79_048_388, 9),
+    Recorded::seed(InjectedBug::TakeAhead, 34_023_169),
+    Recorded::seed(InjectedBug::RefusedFirst, 36_027_456),
+    Recorded::new(InjectedBug::ForgetStrict, 88_214_828, 235),
+    Recorded::seed(InjectedBug::OldestLast, 37_053_251),
+    Recorded::run(InjectedBug::ForgetBarring, 56_131_451, 556),
+    Recorded::run(InjectedBug::WaitForFlowless, 38_164_764, 45),
+    Recorded::seed(InjectedBug::BlameReceives, 38_609_325),
+    Recorded::new(InjectedBug::KeepRoom, 85_272_111, 12),
+    Recorded::seed(InjectedBug::ForgetNoted, 39_068_073),
+    Recorded::run(InjectedBug::TrustNewPath, 43_020_852, 3),
+    Recorded::seed(InjectedBug::BeginSpent, 44_046_087),
+    Recorded::seed(InjectedBug::IgnoreEarlyRefusal, 46_536_027),
+    Recorded::seed(InjectedBug::HastyCopies, 53_313_515),
+    Recorded::run(InjectedBug::NeverMeasured, 48_621_208, 285),
+    Recorded::seed(InjectedBug::RetrySoon, 50_713_329),
+    Recorded::seed(InjectedBug::StoreLate, 347),
+    Recorded::seed(InjectedBug::ForgetUnplaced, 605),
+    Recorded::seed(InjectedBug::KeepCutShort, 733),
+    Recorded::seed(InjectedBug::AnswerOneProbe, 60_224_619),
+    Recorded::new(InjectedBug::KeepSkipped, 79_175_716, 12),
+    Recorded::seed(InjectedBug::RetryAll, 63_256_325),
+    Recorded::seed(InjectedBug::SkipParked, 64_234_769),
+    Recorded::seed(InjectedBug::EndUnplaced, 64_171_711),
+    Recorded::run(InjectedBug::PaceIdle, 64_397_380, 4),
+    Recorded::seed(InjectedBug::WaitForRecord, 65_054_274),
+    Recorded::seed(InjectedBug::EndInRound, 67_180_553),
+    Recorded::seed(InjectedBug::ForgetLate, 2_832),
+    Recorded::run(InjectedBug::AnyCause, 72_073_876, 0),
 ];
 
 /// True if a seed was recorded before worlds drew signals of paths (`plan::policies::use_signals`).
-/// Such a seed still stands for the world in which it was found.
+/// Such a seed still stands for the plan with which it was found.
 pub(crate) fn is_older_than_signals(seed: u64) -> bool {
-    RECORDED.iter().any(|(_, recorded)| *recorded == seed)
+    RECORDED.iter().any(|recorded| recorded.is_older_than_signals && recorded.plan() == seed)
 }

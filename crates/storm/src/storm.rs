@@ -5,7 +5,7 @@
 //! bound of virtual time. At the end everything is closed, and every record has to be back in its
 //! pool.
 
-use crate::adversary::{Adversary, Fault};
+use crate::adversary::Adversary;
 use crate::application::Connection;
 use crate::bounds::{self, TICK_HEALED, timeout};
 use crate::finding::Finding;
@@ -21,70 +21,15 @@ use crate::world::World;
 use fairway_device::random::Random;
 use fairway_ub::wire::{Duration, Instant};
 use fairway_ub::{ChannelId, Completion, DropReason, Event, InjectedBug, UbDevice};
-use std::fmt;
-use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-/// Options of a run beside its seed.
-#[derive(Default)]
-pub struct Options {
-    /// Destination of the event trace, one line per event.
-    pub trace: Option<Box<dyn Write>>,
-    /// Bug to inject into every NIC. Requires the feature `injected-bugs`.
-    pub bug: Option<InjectedBug>,
-}
-
-/// Results of a run without a violation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// The seed.
-    pub seed: u64,
-    /// Hash of every event, packet header and completion. Two runs of one seed have the same hash.
-    pub hash: u64,
-    /// Operations posted.
-    pub operations: u64,
-    /// Packets sent.
-    pub packets: u64,
-    /// Data packets among the packets sent.
-    pub data_packets: u64,
-    /// Data packets that were retransmitted.
-    pub resent: u64,
-    /// Number of occurrences of each fault (index: `Fault as usize`).
-    pub faults: [u64; Fault::COUNT],
-    /// Number of packets dropped, by reason (index: `DropReason as usize`).
-    pub drops: [u64; DropReason::COUNT],
-    /// Number of operations, by final status (index: `Status as usize`).
-    pub statuses: [u64; STATUSES.len()],
-    /// Virtual time from the healing to the end of all operations.
-    pub healing: Duration,
-}
-
-/// A violation found by a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// The seed.
-    pub seed: u64,
-    /// Virtual time in nanoseconds.
-    pub at_ns: u64,
-    /// Report of the oracle, or of the protocol itself.
-    pub message: String,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "storm seed {}: at {} ns: {}", self.seed, self.at_ns, self.message)?;
-        write!(f, "replay: cargo run --release -p xtask -- storm --seed {} --trace", self.seed)
-    }
-}
-
-impl std::error::Error for Failure {}
 
 /// Runs the storm of one seed.
 ///
 /// # Errors
 /// Returns the violation and its time.
 pub fn run(seed: u64, options: Options) -> Result<Report, Failure> {
-    let plan = Plan::draw(seed);
+    let plan_of = options.plan_of;
+    let plan = Plan::draw(plan_of.unwrap_or(seed));
     let mut storm = Storm::new(seed, plan, options);
     // The protocol asserts its invariants, which serves as one more oracle here.
     let outcome = catch_unwind(AssertUnwindSafe(|| storm.run()));
@@ -99,7 +44,7 @@ pub fn run(seed: u64, options: Options) -> Result<Report, Failure> {
     };
     let at_ns = storm.world.now.as_ps() / 1000;
     storm.world.trace.line(storm.world.now, 0, || format!("FAILURE: {message}"));
-    Err(Failure { seed, at_ns, message })
+    Err(Failure { seed, plan_of, at_ns, message })
 }
 
 /// Purpose of a timer of the storm.
@@ -597,3 +542,6 @@ impl Storm {
 }
 
 mod closing;
+mod report;
+
+pub use report::{Failure, Options, Report};

@@ -1,8 +1,8 @@
 //! Injected bugs: the storm has to find each of them, and no fault in a NIC without one.
 #![cfg(feature = "injected-bugs")]
 
-use fairway_storm::storm::{Options, run};
-use fairway_storm::{bug_seeds, sweep, threads};
+use fairway_storm::storm::run;
+use fairway_storm::{Variation, bug_runs, sweep, threads};
 use fairway_ub::InjectedBug;
 
 /// Every injected bug is caught by a seed recorded for it, or by one of the first seeds up to this
@@ -10,7 +10,8 @@ use fairway_ub::InjectedBug;
 const SEEDS: u64 = 300;
 
 fn caught(bug: InjectedBug) -> Option<u64> {
-    bug_seeds(bug, SEEDS).find(|&seed| run(seed, Options { trace: None, bug: Some(bug) }).is_err())
+    let is_caught = |&(seed, variation): &(u64, Variation)| run(seed, variation.options()).is_err();
+    bug_runs(bug, SEEDS).find(is_caught).map(|(seed, _)| seed)
 }
 
 #[test]
@@ -27,7 +28,7 @@ fn every_injected_bug_is_caught() {
 
 #[test]
 fn without_an_injected_bug_the_same_seeds_pass() {
-    sweep(0..SEEDS, threads(), None, |outcome| match outcome {
+    sweep(0..SEEDS, threads(), Variation::default(), &[], |outcome| match outcome {
         Ok(_) => true,
         Err(failure) => panic!("{failure}"),
     });

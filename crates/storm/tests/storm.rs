@@ -1,7 +1,7 @@
 //! The storm over its standard range of seeds, and the faults and results that the range covers.
 
 use fairway_storm::storm::{Options, Report, STATUSES, run};
-use fairway_storm::{Fault, sweep, threads};
+use fairway_storm::{Fault, Variation, sweep, threads};
 use fairway_ub::DropReason;
 
 /// Seeds of every test run.
@@ -40,7 +40,7 @@ impl Sums {
 #[test]
 fn the_standard_seeds_pass_and_cover_everything() {
     let mut sums = Sums::default();
-    sweep(STANDARD, threads(), None, |outcome| match outcome {
+    sweep(STANDARD, threads(), Variation::default(), &[], |outcome| match outcome {
         Ok(report) => {
             sums.add(&report);
             true
@@ -65,7 +65,7 @@ fn the_same_seed_gives_the_same_events() {
     for seed in [3, 17, 44, 101, 230] {
         let once = run(seed, Options::default()).unwrap();
         let trace: Box<dyn std::io::Write> = Box::new(std::io::sink());
-        let again = run(seed, Options { trace: Some(trace), bug: None }).unwrap();
+        let again = run(seed, Options { trace: Some(trace), ..Options::default() }).unwrap();
         assert_eq!(once, again, "seed {seed}: a trace must not change what is traced");
     }
     let hash = |seed| run(seed, Options::default()).unwrap().hash;

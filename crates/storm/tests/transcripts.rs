@@ -345,9 +345,11 @@ fn a_path_that_got_longer_is_not_probed_for_ever() {
 /// The path is given up without a time-out, because every loss is detected before.
 #[test]
 fn a_path_that_swallows_the_end_is_given_up() {
-    // The messages below are spread over the paths.
+    // The messages below are spread over the paths, by turns: the default choice would not try
+    // again a path that does not deliver.
     let profile = Profile::new().small_message_bytes(8 << 10);
-    let mut pair = Pair::new(&Settings { paths: 4, profile, ..Settings::default() });
+    let policies = "path=spray";
+    let mut pair = Pair::new(&Settings { paths: 4, profile, policies, ..Settings::default() });
     let remote = pair.remote(0, 0);
     pair.post(0, 0, Work::Write { remote }, 64 << 10);
     pair.complete(0, LONG, &mut fine);
@@ -367,7 +369,8 @@ fn a_path_that_swallows_the_end_is_given_up() {
 
 #[test]
 fn a_dead_path_is_left_and_taken_back() {
-    let settings = Settings { paths: 4, memory: 1 << 24, ..Settings::default() };
+    let policies = "path=spray";
+    let settings = Settings { paths: 4, memory: 1 << 24, policies, ..Settings::default() };
     let mut pair = Pair::new(&settings);
     let remote = pair.remote(0, 0);
     let mut fate = |pair: &Pair, _: usize, transmit: &fairway_ub::Transmit| {

@@ -1,41 +1,19 @@
-//! The control framework (SCR §4.3): packet-granular events are coalesced and handed to
-//! controllers, which set rates that the data path reads.
+//! Control of a NIC's sending (SCR §4.3): the framework, which `device` holds for both protocols
+//! ([`fairway_device::control`]), and two parts that are made of channels.
 //!
-//! * **Slots** ([`Slot`]): one for each flow and kind of event. A producer adds to it; a consumer
-//!   takes what has accumulated since its last reading: the sum, the latest value, the oldest
-//!   value, or nothing until the sum reaches a threshold.
-//! * **Queue** ([`ReadyQueue`], [`EventQueue`]): the flows with pending events. Each flow is in it
-//!   once, however many events follow.
-//! * **Multiplexer** ([`Multiplexer`]): selects the next event by deficit round robin over flows.
-//! * **Processor** ([`Processor`]): runs one controller to completion for each event. It shares
-//!   only slots and rate registers with the data path, so it may run in line with it or on a thread
-//!   of its own. [`CongestionProcessor`] does the same for the congestion controls of channels,
-//!   each of which has a proxy on the data path.
+//! * **Congestion** ([`CongestionProcessor`]): runs the congestion controls of channels, each of
+//!   which has a proxy on the data path.
 //! * **Trace** ([`TraceRecord`]): the events that controllers received and their decisions, for
 //!   inspection ([`crate::UbDevice::set_trace`]).
-//! * **Dequeue rates**: registers that the data path reads before it takes a packet from a message
-//!   (`flow`).
-//!
-//! Slots and registers are atomics that are only loaded and stored, each by one writer. Announcing
-//! pending events takes one atomic exchange. Nothing waits for another core. (The design puts
-//! lock-free code into the room `ring`; this code is here because the protocol may not depend on
-//! `ring`, and it is safe code.)
 
 mod congestion;
-mod multiplexer;
-mod processor;
-mod queue;
-mod ready_queue;
-mod slot;
 mod trace;
 
 pub(crate) use congestion::controller_proxy;
 pub use congestion::{CongestionController, CongestionKind, CongestionProcessor};
-pub use multiplexer::Multiplexer;
-pub(crate) use processor::share_value;
-pub use processor::{Processor, ProcessorStats};
-pub use queue::{EventQueue, Kind};
-pub use ready_queue::{EventKind, Kinds, ReadyQueue};
-pub use slot::{Cursor, Gathered, Slot};
+pub use fairway_device::control::{
+    Cursor, EventKind, EventQueue, Gathered, Kind, Kinds, Multiplexer, Processor, ProcessorStats,
+    ReadyQueue, Slot,
+};
 pub(crate) use trace::Recorder;
 pub use trace::{TraceEntry, TraceRecord};

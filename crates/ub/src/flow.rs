@@ -6,33 +6,22 @@
 //! with the flow. Before each packet the flow's gate is checked: it is shut while the flow is ahead
 //! of its dequeue rate, and when the flow has used up its turn.
 
-use crate::control::{EventQueue, Kind, Recorder, TraceEntry, share_value};
+use crate::control::{Recorder, TraceEntry};
 use crate::deadlines::Deadlines;
 use crate::limits::{Limits, Profile};
 use crate::list::{Linked, Links, List};
 use crate::message::Message;
 use crate::names::{ChannelIndex, FlowIndex, FlowRecord};
 use crate::order::{Key, Keyed};
-use crate::pace::Pace;
 use crate::pool::Index;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
-use fairway_policy::{FlowId, RateRegisters, Share};
+pub(crate) use fairway_device::flow::Gate;
+use fairway_device::flow::{FlowGate, Schedule};
+use fairway_policy::{FlowId, Share};
 use fairway_wire::{Duration, Instant, JettyId};
 
 mod trace;
-
-/// Burst that may be sent back to back at a dequeue rate, in bytes, and in microseconds; at least a
-/// packet.
-const BURST_BYTES: u64 = 32 * 1024;
-const BURST_TIME_US: u64 = 20;
-/// Delay for which a flow whose packet was sent late may make up.
-const GRACE: Duration = Duration::from_ms(2);
-/// Interval at which a paced flow reads its rate again.
-const LOOK_AGAIN: Duration = Duration::from_ms(1);
-/// Largest debt of a flow against its future turns, in bytes.
-const DEBT_MAX: i32 = 256 * 1024;
 
 /// The reason why a flow does not send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,16 +31,6 @@ pub(crate) enum FlowPlace {
     /// The flow is ahead of its dequeue rate.
     Paced,
     /// The flow has had its turn; it is in its channel's list of such flows.
-    Spent,
-}
-
-/// Whether a flow may send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gate {
-    Open,
-    /// Not before the flow is woken.
-    Paced,
-    /// Not before all other flows of its channel have had their turn.
     Spent,
 }
 
@@ -69,13 +48,7 @@ pub(crate) struct Flow {
     pub(crate) current: Option<Index<Message>>,
     pub(crate) waiting: List<Index<Message>>,
     pub(crate) place: FlowPlace,
-    pace: Pace,
-    /// The dequeue rate at which `pace` was last charged.
-    rate: u64,
-    /// Bytes that the flow may still send in its turn; negative if it owes bytes.
-    tokens: i32,
-    /// Bytes sent of which the scheduler has not been notified.
-    unannounced: u32,
+    gate: FlowGate,
     /// Links in its channel's list of flows that have had their turn.
     links: Links<FlowIndex>,
     /// When the flow last sent something, or began.
@@ -89,26 +62,19 @@ pub(crate) struct Flows {
     records: Keyed<Flow, FlowRecord>,
     /// By flow: when its wake-up is due.
     pub(crate) wakes: Deadlines,
-    pub(crate) rates: Arc<RateRegisters>,
-    /// Queue for transmit events, if there is a scheduler.
-    pub(crate) events: Option<Arc<EventQueue>>,
+    pub(crate) schedule: Schedule,
     /// Events and decisions of controllers, if they are traced.
     pub(crate) trace: Option<Box<Recorder>>,
-    /// By Jetty, and for answers: the share given to a new flow.
+    /// By Jetty: its share.
     shares: Vec<Share>,
     /// By Jetty: the application's hint for the scheduler.
     jetty_hints: Vec<u64>,
     /// By Jetty: the flow of the last message.
     hints: Vec<Option<FlowIndex>>,
-    /// By flow: number of times it has begun or ended, as in `Kind::Life`; odd while the flow
-    /// exists.
-    lives: Vec<u32>,
     /// The last time that anything was sent.
     pub(crate) now: Instant,
     /// Time after which a flow without work ends.
     idle: Duration,
-    /// True if the scheduler counts turns.
-    pub(crate) takes_turns: bool,
     /// An injected bug: flows wait for the next round when they begin.
     pub(crate) begins_spent: bool,
 }
@@ -127,17 +93,13 @@ impl Flows {
         Flows {
             records: Keyed::new(limits.flows),
             wakes: Deadlines::new(limits.flows),
-            // Registers that do not exist read as unlimited.
-            rates: Arc::new(RateRegisters::new(0)),
-            events: None,
+            schedule: Schedule::new(limits.flows),
             trace: None,
             shares: alloc::vec![Share::default(); limits.jetties as usize],
             jetty_hints: alloc::vec![0; limits.jetties as usize],
             hints: alloc::vec![None; limits.jetties as usize],
-            lives: alloc::vec![0; limits.flows as usize],
             now: Instant::ZERO,
             idle: profile.flow_idle,
-            takes_turns: false,
             begins_spent: false,
         }
     }
@@ -145,7 +107,7 @@ impl Flows {
     /// True if there is a scheduler.
     #[inline]
     pub(crate) fn are_scheduled(&self) -> bool {
-        self.events.is_some()
+        self.schedule.has_scheduler()
     }
 
     pub(crate) fn get(&self, flow: FlowIndex) -> &Flow {
@@ -179,11 +141,14 @@ impl Flows {
             found
         });
         let index = found?;
+        if answers {
+            self.share_answers(index, message);
+        }
         let now = self.now;
         let flow = &mut self.records[index];
         flow.queued += 1;
         if flow.queued == 1 {
-            flow.pace.begin(now);
+            flow.gate.begin(now);
             flow.last_sent = flow.last_sent.max(now);
         }
         Some(index)
@@ -195,53 +160,58 @@ impl Flows {
         if let Some(found) = self.records.find(&key) {
             return Some(found);
         }
-        let jetty = message.jetty.value() as usize;
-        let share = if answers { None } else { self.shares.get(jetty).copied() };
+        let share = self.share_of(message, answers);
+        let mut gate = FlowGate::new(self.now);
+        if self.begins_spent {
+            gate.spend_turn();
+        }
         let new = Flow {
             jetty: message.jetty,
             channel,
             answers,
-            share: share.unwrap_or_default(),
+            share,
             queued: 0,
             current: None,
             waiting: List::default(),
             place: FlowPlace::Open,
-            pace: Pace::new(self.now),
-            rate: RateRegisters::UNLIMITED,
-            tokens: if self.begins_spent { 0 } else { i32::MAX },
-            unannounced: 0,
+            gate,
             links: Links::UNLINKED,
             last_sent: self.now,
             bytes: 0,
             packets: 0,
         };
         let index = self.records.find_or_make(&key, new)?;
-        self.live(index, share.unwrap_or_default());
+        self.live(index, share);
         Some(index)
+    }
+
+    /// The share of the local Jetty that sends a message, or that granted the access that the
+    /// message answers. Where no Jetty grants accesses, all answers have the same share.
+    fn share_of(&self, message: &Message, answers: bool) -> Share {
+        let jetty = if answers { message.granted_by() } else { Some(message.jetty.value()) };
+        let share = jetty.and_then(|jetty| self.shares.get(jetty as usize));
+        share.copied().unwrap_or_default()
+    }
+
+    /// Gives a flow of answers the share of the last one.
+    fn share_answers(&mut self, index: FlowIndex, message: &Message) {
+        let share = self.share_of(message, true);
+        if self.records[index].share != share {
+            self.records[index].share = share;
+            self.schedule.set_share(FlowId(index.number()), share);
+            self.trace_flow(index, |flow| TraceEntry::Share { flow, share });
+        }
     }
 
     /// Begins a flow: notifies the scheduler, and arms the check for an idle flow.
     fn live(&mut self, index: FlowIndex, share: Share) {
-        let life = &mut self.lives[index.number() as usize];
-        *life = life.wrapping_add(1) | 1;
-        let life = *life;
-        self.rates.set(FlowId(index.number()), RateRegisters::UNLIMITED);
-        self.rates.set_quantum(FlowId(index.number()), None);
-        self.notify(index, Kind::Share, share_value(share));
-        self.notify(index, Kind::Life, u64::from(life));
+        self.schedule.begin(FlowId(index.number()), share);
         self.wakes.wake_by(index.number(), self.now + self.idle);
         self.trace_begin(index);
         let flow = &self.records[index];
         let hint = self.jetty_hints.get(flow.jetty.value() as usize).copied().unwrap_or(0);
         if hint != 0 && !flow.answers {
             self.send_hint(index, hint);
-        }
-    }
-
-    pub(crate) fn notify(&self, index: FlowIndex, kind: Kind, value: u64) {
-        if let Some(events) = &self.events {
-            events.slot(FlowId(index.number()), kind).keep_latest(value);
-            events.mark(FlowId(index.number()), kind);
         }
     }
 
@@ -254,83 +224,32 @@ impl Flows {
         flow.bytes += u64::from(bytes);
         flow.packets += 1;
         flow.last_sent = now;
-        if self.events.is_some() {
-            self.charge(index, now, bytes);
-        }
+        self.schedule.charge(&mut flow.gate, FlowId(index.number()), now, bytes);
         self.trace_sent(index, bytes);
     }
 
-    fn charge(&mut self, index: FlowIndex, now: Instant, bytes: u32) {
-        let id = FlowId(index.number());
-        let rate = self.rates.get(id);
-        let flow = &mut self.records[index];
-        if rate != RateRegisters::UNLIMITED {
-            let burst = (u128::from(rate) * u128::from(BURST_TIME_US) / 1_000_000) as u64;
-            flow.pace.charge(now, bytes, rate, burst.min(BURST_BYTES), GRACE);
-        }
-        flow.rate = rate;
-        flow.tokens = flow.tokens.saturating_sub(bytes as i32).max(-DEBT_MAX);
-        if let Some(events) = &self.events {
-            events.slot(id, Kind::Transmit).accumulate_with(u64::from(bytes), 1);
-            flow.unannounced = flow.unannounced.saturating_add(bytes);
-            if flow.unannounced >= events.threshold() {
-                flow.unannounced = 0;
-                events.mark(id, Kind::Transmit);
-            }
-        }
-    }
-
-    /// Whether the flow may send its next packet.
+    /// Whether the flow may send its next packet. A flow that may not yet is woken in time.
     #[inline]
     pub(crate) fn gate(&mut self, index: FlowIndex, now: Instant) -> Gate {
         let id = FlowId(index.number());
-        let rate = self.rates.get(id);
-        self.trace_rate(index, rate);
-        let flow = &mut self.records[index];
-        if rate == RateRegisters::UNLIMITED {
-            if flow.rate != rate {
-                flow.pace = Pace::new(now);
-                flow.rate = rate;
-            }
-        } else if !flow.pace.is_open(now) {
-            if flow.rate != rate && flow.rate != RateRegisters::UNLIMITED {
-                flow.pace.rescale(now, flow.rate, rate);
-                flow.rate = rate;
-            }
-            if !flow.pace.is_open(now) {
-                let at = flow.pace.until.min(now + LOOK_AGAIN);
-                self.wakes.wake_by(index.number(), at);
-                return Gate::Paced;
-            }
+        self.trace_rate(index);
+        let gate = self.schedule.check(&mut self.records[index].gate, id, now);
+        if let Gate::Paced(at) = gate {
+            self.wakes.wake_by(index.number(), at);
         }
-        match self.rates.quantum(id) {
-            Some(quantum) => {
-                self.takes_turns = true;
-                // A flow that begins has a whole turn, because the present round may take long.
-                let flow = &mut self.records[index];
-                flow.tokens = flow.tokens.min(quantum.min(DEBT_MAX as u32) as i32);
-                if flow.tokens <= 0 { Gate::Spent } else { Gate::Open }
-            }
-            None => Gate::Open,
-        }
+        gate
     }
 
     /// Starts a new round for a flow, which may send again. What the flow did not use of its turn
     /// is lost.
     pub(crate) fn refill(&mut self, index: FlowIndex) {
-        let quantum =
-            self.rates.quantum(FlowId(index.number())).unwrap_or(0).min(DEBT_MAX as u32) as i32;
         let flow = &mut self.records[index];
-        flow.tokens = flow.tokens.saturating_add(quantum).min(quantum);
+        self.schedule.refill(&mut flow.gate, FlowId(index.number()));
     }
 
     /// Called when the last message has left the flow: it has nothing to send now.
     pub(crate) fn drained(&mut self, index: FlowIndex) {
-        if let Some(events) = &self.events {
-            // Reports whatever else the flow has sent, and that it was not held back.
-            events.slot(FlowId(index.number()), Kind::Transmit).accumulate_with(0, 0);
-            events.mark(FlowId(index.number()), Kind::Transmit);
-        }
+        self.schedule.drained(FlowId(index.number()));
     }
 
     /// Ends a flow that has been without work for long enough, if it `may_end`.
@@ -347,10 +266,7 @@ impl Flows {
 
     fn end(&mut self, index: FlowIndex) {
         let flow = self.records[index];
-        let life = &mut self.lives[index.number() as usize];
-        *life = life.wrapping_add(1);
-        let life = *life;
-        self.notify(index, Kind::Life, u64::from(life));
+        self.schedule.end(FlowId(index.number()));
         self.trace_end(index);
         self.wakes.remove(index.number());
         if let Some(hint) = self.hints.get_mut(flow.jetty.value() as usize)
@@ -377,7 +293,7 @@ impl Flows {
             let flow = &mut self.records[index];
             if flow.jetty == jetty && !flow.answers {
                 flow.share = share;
-                self.notify(index, Kind::Share, share_value(share));
+                self.schedule.set_share(FlowId(index.number()), share);
                 self.trace_flow(index, |flow| TraceEntry::Share { flow, share });
             }
         }
@@ -397,7 +313,7 @@ impl Flows {
     }
 
     fn send_hint(&mut self, index: FlowIndex, hint: u64) {
-        self.notify(index, Kind::Hint, hint);
+        self.schedule.set_hint(FlowId(index.number()), hint);
         self.trace_flow(index, |flow| TraceEntry::Hint { flow, value: hint });
     }
 
@@ -418,8 +334,10 @@ impl Flows {
     }
 
     /// Size in bytes of one flow's record and of its entries in the other tables.
-    pub(crate) const RECORD_BYTES: usize =
-        Keyed::<Flow, FlowRecord>::RECORD_BYTES + 2 * size_of::<u64>() + 4 * size_of::<u32>();
+    pub(crate) const RECORD_BYTES: usize = Keyed::<Flow, FlowRecord>::RECORD_BYTES
+        + Schedule::FLOW_BYTES
+        + size_of::<u64>()
+        + 2 * size_of::<u32>();
 }
 
 fn key_of(channel: ChannelIndex, jetty: JettyId, answers: bool) -> Key {

@@ -28,7 +28,7 @@ pub use fairway_device::{
     CompletionQueueId, Device, Grant, LocalRange, Ranges, Rights, ScatterList, SegmentId,
     SegmentRequest, SetupError, StateSize,
 };
-use fairway_device::{completion, deadlines, guard, list, pool, random, segment};
+use fairway_device::{completion, deadlines, guard, list, pace, pool, random, segment};
 pub use fairway_policy as policy;
 pub use fairway_wire as wire;
 
@@ -50,7 +50,6 @@ mod message;
 mod names;
 mod nic;
 mod order;
-mod pace;
 mod placement;
 mod put_streams;
 mod receive_window;

@@ -224,6 +224,10 @@ pub struct Profile {
     /// Bytes, headers included, that a channel may send before another one's turn: a few system
     /// calls' worth for a process, one packet for a NIC in hardware. Chunks are not split.
     pub turn_bytes: u32,
+    /// Payload bytes of a message that a channel sends before another message has its turn, in
+    /// whole chunks; 0 for one chunk. Messages that wait for each other, span by span, need a turn
+    /// as long as a message: if all share the rate, all arrive at the end.
+    pub message_turn_bytes: u32,
     /// Consecutive time-outs, while other paths deliver, after which a path is taken out of use.
     pub path_timeouts: u32,
     /// Interval at which a path that was taken out of use is probed.
@@ -257,6 +261,7 @@ impl Profile {
             group_slack: 64 * 1024,
             small_message_bytes: 16 * 1024,
             turn_bytes: 64 * 1024,
+            message_turn_bytes: 0,
             path_timeouts: 3,
             path_probe: Duration::from_ms(50),
             flow_idle: Duration::from_ms(10),
@@ -289,6 +294,7 @@ setters!(Profile {
     group_slack: u32,
     small_message_bytes: u32,
     turn_bytes: u32,
+    message_turn_bytes: u32,
     path_timeouts: u32,
     path_probe: Duration,
     flow_idle: Duration,

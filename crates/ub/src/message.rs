@@ -306,6 +306,14 @@ impl Message {
         answer.reply = reply;
     }
 
+    /// The local Jetty that granted the access which the message answers, if one did.
+    pub(crate) fn granted_by(&self) -> Option<u32> {
+        match self.body {
+            Body::Answer(answer) => answer.via,
+            _ => None,
+        }
+    }
+
     /// True if more than the peer's operation waits for the answer to arrive.
     pub(crate) fn is_answer_awaited(&self) -> bool {
         matches!(self.body, Body::Answer(answer) if answer.marks || answer.is_tracked)

@@ -314,7 +314,7 @@ impl UbDevice {
                     }
                     let index = self.shared.schedule.pop_ready(engine)?;
                     // Where flows take turns, a channel's turn ends when those of its flows have.
-                    let whole = self.shared.flows.takes_turns;
+                    let whole = self.shared.flows.schedule.takes_turns();
                     let turn = self.shared.config.profile().turn_bytes;
                     let left = if whole { u32::MAX } else { turn };
                     self.turns[engine] = Turn { channel: Some(index), left };

@@ -57,6 +57,19 @@ impl ReceiveWindow {
         (self.nodes.len() as u32 - 1) * BLOCK_PSNS
     }
 
+    /// Number of PSNs from `base` that can be recorded in whatever order they arrive, if no other
+    /// channel returns a block to an exhausted pool or takes the blocks of another one. At least 1.
+    pub(crate) fn recordable(&self, pool: &Pool<u16>) -> u32 {
+        if !pool.is_exhausted() {
+            return self.capacity();
+        }
+        let mut count = BLOCK_PSNS - self.base.value() % BLOCK_PSNS;
+        while count < self.capacity() && self.nodes[self.node(self.base.plus(count))] != EMPTY {
+            count += BLOCK_PSNS;
+        }
+        count.min(self.capacity())
+    }
+
     pub(crate) fn base(&self) -> Psn {
         self.base
     }

@@ -41,7 +41,7 @@ pub use packet::{
     Close, Credit, CreditRequest, Data, Datagram, ECHO_DELAY_UNIT_NS, Ecn, Get, Nak, Operation,
     Order, Packet, Probe, Put, Refusal, Route, SACK_BITS, Sack, ServiceMode, Tag, Target, Void,
 };
-pub use paths::{PathSockets, Role, path_sockets};
+pub use paths::{PathSockets, Role, path_sockets, socket_pairs, sockets_for};
 pub use psn::Psn;
 pub use setup::{
     Accept, BYPASS, Confirm, Endpoint, GROUP_MAX, Hello, Joins, KEY_LEN, PADDED_HELLOS, PATHS_MAX,

@@ -45,6 +45,22 @@ pub const fn path_sockets(
     }
 }
 
+/// The number of sockets with which two ends that have as many each make a different pair of
+/// sockets of every path: the least whose square is at least `paths`.
+pub const fn sockets_for(paths: u32) -> usize {
+    let mut sockets: usize = 1;
+    while ((sockets * sockets) as u64) < paths as u64 {
+        sockets += 1;
+    }
+    sockets
+}
+
+/// Number of different pairs of sockets among `paths` paths between ends with so many sockets.
+pub const fn socket_pairs(paths: u32, sockets: (usize, usize)) -> u32 {
+    let pairs = at_least_one(sockets.0) * at_least_one(sockets.1);
+    if pairs as u64 <= paths as u64 { pairs as u32 } else { paths }
+}
+
 const fn at_least_one(count: usize) -> usize {
     if count == 0 { 1 } else { count }
 }

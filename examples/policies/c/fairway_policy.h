@@ -4,8 +4,10 @@
  *       -Wl,--no-entry,--strip-all,-z,stack-size=8192 -o mine.wasm mine.c
  *
  * A congestion control exports fairway_init, on_ack and on_loss; a path choice fairway_init and
- * choose_path. The events and the decisions lie in the one variable `fairway` below; its layout is
- * version 1 of the interface and only ever grows behind what there is (docs/policies.md).
+ * choose_path; a loss detector fairway_init and is_lost; a scheduler fairway_init, fairway_rates,
+ * flow_started and flow_ended. The events and the decisions lie in the one variable `fairway`
+ * below; its layout is version 2 of the interface and only ever grows behind what there is
+ * (docs/policies.md).
  * Times are picoseconds. Reserved fields are zero. There are no floats.
  */
 #ifndef FAIRWAY_POLICY_H
@@ -13,7 +15,7 @@
 
 #include <stdint.h>
 
-#define FAIRWAY_ABI 1
+#define FAIRWAY_ABI 2
 #define FAIRWAY_PATHS 256
 #define FAIRWAY_EXPORT(name) __attribute__((export_name(#name)))
 
@@ -24,7 +26,13 @@ struct fairway_decision {
     uint64_t pacing_bytes_per_second; /* 0: as fast as the window lets; at least 125000 */
     uint32_t pacing_burst_bytes;      /* may leave back to back under pacing; at most 65536 */
     uint32_t chunk_bytes;             /* of one burst on one path; 0: 32768 */
-    uint64_t reserved[5];
+    /* The rest counts only if the module exports on_sent: it then spends credit. */
+    uint64_t allowance_bytes; /* may leave before more credit arrives; nothing leaves at 0 */
+    uint64_t total_bytes;     /* of the request, if credit_request returns 1 */
+    uint64_t request_at_ps;   /* when credit_request has to be called again; 0: not at all */
+    uint64_t ahead_bytes;     /* credit that is accepted without a request */
+    uint32_t request_flags;   /* 1: some of the data was lost before; 2: no credit is left */
+    uint32_t reserved;
 };
 
 /* on_ack: what one acknowledgement taught. */
@@ -62,6 +70,48 @@ struct fairway_chunk {
     uint64_t now_ps;
     uint32_t bytes;
     uint32_t random;
+    uint64_t usable[FAIRWAY_PATHS / 64]; /* bit p % 64 of word p / 64: path p is usable */
+};
+
+/* on_path_ack: packets of a path were acknowledged. on_path_loss has struct fairway_loss. */
+struct fairway_path_ack {
+    uint64_t now_ps;
+    uint64_t rtt_ps; /* if FAIRWAY_HAS_RTT */
+    uint32_t acked_packets;
+    uint32_t marked_packets;
+    uint32_t flags;
+};
+
+/* is_lost: what is known of a packet that is missing. on_reordering: of one that came late, without
+ * `age_ps`. */
+struct fairway_evidence {
+    uint64_t age_ps;          /* since it was sent */
+    uint64_t overtaken_by_ps; /* how much later the newest acknowledged packet was sent */
+    uint64_t smoothed_rtt_ps;
+    uint32_t path_distance; /* later packets of its path that arrived; 0: none */
+    uint32_t psn_distance;  /* the same in packets of the channel */
+    uint32_t flags;         /* is_lost: the gap is wider than the receiver tolerates;
+                               on_reordering: it had been declared lost */
+};
+
+/* flow_started and share_changed. */
+struct fairway_share {
+    uint32_t tenant, weight, tenant_weight;
+};
+
+/* on_transmit: what a flow has sent since its last event. */
+struct fairway_transmit {
+    uint64_t now_ps;
+    uint64_t bytes;
+    uint32_t events;
+    uint32_t flags; /* 1: it has more to send */
+};
+
+/* An entry of a scheduler's list. */
+struct fairway_rate {
+    uint64_t bytes_per_second; /* UINT64_MAX: no limit; at least 125000 */
+    uint32_t flow;
+    uint32_t quantum_bytes; /* 0: the default */
 };
 
 /* fairway_init. */
@@ -69,8 +119,15 @@ struct fairway_start {
     uint32_t mtu_bytes;
     uint32_t abi; /* of the host */
     uint32_t text_bytes;
-    uint32_t reserved[13];
+    uint32_t flows; /* of a scheduler */
+    uint32_t reserved[4];
+    /* What the module states at its start. */
+    uint32_t event_bytes; /* a scheduler's: bytes from which on a transmit event is needed */
+    uint32_t traits;
+    uint32_t unused[6];
 };
+#define FAIRWAY_COMPARES_ACROSS_PATHS 1u /* is_lost is called for packets of every path */
+#define FAIRWAY_PACES_WITHIN_WINDOW 2u   /* pacing only spreads a window over a round trip */
 
 struct fairway_path {
     uint64_t smoothed_rtt_ps; /* 0: none yet */
@@ -89,6 +146,10 @@ struct fairway_area {
         struct fairway_ack ack;
         struct fairway_loss loss;
         struct fairway_chunk chunk;
+        struct fairway_path_ack path_ack;
+        struct fairway_evidence evidence;
+        struct fairway_share share;
+        struct fairway_transmit transmit;
         uint64_t unused[16];
     };
     struct fairway_start start;
@@ -112,7 +173,25 @@ FAIRWAY_EXPORT(on_spurious) void on_spurious(uint64_t now_ps, uint32_t packets);
 FAIRWAY_EXPORT(permit_retransmit) uint32_t permit_retransmit(uint64_t now_ps, uint32_t bytes);
 FAIRWAY_EXPORT(on_data) void on_data(uint64_t now_ps, uint32_t bytes, uint32_t retransmitted);
 FAIRWAY_EXPORT(on_credit) void on_credit(uint64_t now_ps, uint32_t bytes);
+FAIRWAY_EXPORT(on_sent) void on_sent(uint64_t now_ps, uint32_t bytes, uint64_t backlog_bytes);
+FAIRWAY_EXPORT(credit_request) uint32_t credit_request(uint64_t now_ps, uint64_t backlog_bytes);
 FAIRWAY_EXPORT(choose_path) uint32_t choose_path(uint32_t count);
+FAIRWAY_EXPORT(has_room) uint32_t has_room(uint32_t count);
+FAIRWAY_EXPORT(on_path_ack) void on_path_ack(uint32_t path);
+FAIRWAY_EXPORT(on_path_loss) void on_path_loss(uint32_t path);
+FAIRWAY_EXPORT(is_lost) uint32_t is_lost(void);
+FAIRWAY_EXPORT(on_reordering) void on_reordering(void);
+FAIRWAY_EXPORT(on_progress) void on_progress(uint64_t now_ps, uint64_t smoothed_rtt_ps);
+FAIRWAY_EXPORT(overdue_after) int64_t overdue_after(uint64_t smoothed_rtt_ps);
+FAIRWAY_EXPORT(fairway_rates) struct fairway_rate *fairway_rates(void);
+FAIRWAY_EXPORT(flow_started) uint32_t flow_started(uint64_t now_ps, uint32_t flow);
+FAIRWAY_EXPORT(flow_ended) uint32_t flow_ended(uint64_t now_ps, uint32_t flow);
+FAIRWAY_EXPORT(share_changed) uint32_t share_changed(uint64_t now_ps, uint32_t flow);
+FAIRWAY_EXPORT(on_transmit) uint32_t on_transmit(uint32_t flow);
+FAIRWAY_EXPORT(on_hint) uint32_t on_hint(uint64_t now_ps, uint32_t flow, uint64_t hint);
+
+/* The square root, rounded down, of the host. */
+__attribute__((import_module("fairway"), import_name("isqrt"))) uint64_t fairway_isqrt(uint64_t);
 
 /* Refuses to start, and says why: return fairway_refuse("..."); */
 static inline uint32_t fairway_refuse(const char *why) {

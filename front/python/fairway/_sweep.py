@@ -1,20 +1,27 @@
 """Runs of `fairway sim` over every combination of parameters."""
 
+from __future__ import annotations
+
 import concurrent.futures
 import csv
 import itertools
 import json
 import os
-import shutil
 import subprocess
+from typing import Any, Callable, Iterable, Optional, Union
+
+from ._tool import find_tool
 
 
 class SweepError(RuntimeError):
     """A run that the tool refused, or a tool that is not there; the message says why."""
 
 
-def sweep(workload="permutation", *, seeds=1, file=None, executor=None, jobs=None, tool=None,
-          timeout=None, each=None, **settings):
+def sweep(workload: Any = "permutation", *, seeds: "Union[int, Iterable[int]]" = 1,
+          file: Any = None, executor: Any = None, jobs: Optional[int] = None,
+          tool: "Optional[Union[str, os.PathLike[str]]]" = None, timeout: Optional[float] = None,
+          each: "Optional[Callable[[dict[str, Any]], Any]]" = None, **settings: Any
+          ) -> "list[dict[str, Any]]":
     """Runs `fairway sim` for every combination of parameters.
 
     Args:
@@ -24,7 +31,8 @@ def sweep(workload="permutation", *, seeds=1, file=None, executor=None, jobs=Non
         executor: Where runs go: anything with `submit(function, argument)` that gives futures, as a
             `concurrent.futures.Executor` or a Dask client. None: processes of this machine.
         jobs: Processes at a time; None: one for each core. Only without `executor`.
-        tool: The path of `fairway`; None: what FAIRWAY says, or the search path has.
+        tool: The path of `fairway`; None: what FAIRWAY_TOOL (or FAIRWAY) names, or the wheel or
+            the search path has.
         timeout: Seconds after which a run is given up; None: never.
         each: Called with every row as it is taken, in order.
         **settings: Settings of the tool by their names, with `_` for `-`. A list (or range) is a
@@ -58,7 +66,7 @@ def sweep(workload="permutation", *, seeds=1, file=None, executor=None, jobs=Non
         return _take([local.submit(_run, task) for task in tasks], each)
 
 
-def write_csv(rows, path):
+def write_csv(rows: "Iterable[dict[str, Any]]", path: "Union[str, os.PathLike[str]]") -> None:
     """Writes rows of `sweep` to a file: parameters first, then results; lists are left out."""
     flat = [{**{name: _text(value) for name, value in row.items() if name != "result"},
              **_flat(row["result"])} for row in rows]
@@ -69,18 +77,18 @@ def write_csv(rows, path):
         writer.writerows(flat)
 
 
-def _values(value):
+def _values(value: Any) -> "list[Any]":
     return list(value) if isinstance(value, (list, range)) else [value]
 
 
-def _text(value):
+def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return ";".join(map(_text, value)) if isinstance(value, tuple) else str(value)
 
 
-def _flat(value, before=""):
-    row = {}
+def _flat(value: "dict[str, Any]", before: str = "") -> "dict[str, Any]":
+    row: "dict[str, Any]" = {}
     for name, one in value.items():
         if isinstance(one, dict):
             row.update(_flat(one, f"{before}{name}."))
@@ -89,8 +97,9 @@ def _flat(value, before=""):
     return row
 
 
-def _take(futures, each):
-    rows = []
+def _take(futures: "list[Any]", each: "Optional[Callable[[dict[str, Any]], Any]]"
+          ) -> "list[dict[str, Any]]":
+    rows: "list[dict[str, Any]]" = []
     try:
         for future in futures:
             rows.append(future.result())
@@ -104,10 +113,11 @@ def _take(futures, each):
     return rows
 
 
-def _command(tool, point):
-    tool = tool or os.environ.get("FAIRWAY") or shutil.which("fairway")
+def _command(tool: Any, point: "dict[str, Any]") -> "list[str]":
+    tool = find_tool(tool)
     if not tool:
-        raise SweepError("there is no program 'fairway' in the search path: give tool=, or FAIRWAY")
+        raise SweepError("there is no program 'fairway' in this package nor in the search path: "
+                         "give tool=, or set FAIRWAY_TOOL")
     command = [os.fspath(tool), "sim", str(point["workload"])]
     if "file" in point:
         command.append(os.fspath(point["file"]))
@@ -119,7 +129,7 @@ def _command(tool, point):
     return [*command, "--json"]
 
 
-def _run(task):
+def _run(task: "tuple[Any, Optional[float], dict[str, Any]]") -> "dict[str, Any]":
     """One run, wherever it is: a function of its argument alone."""
     tool, timeout, point = task
     command = _command(tool, point)

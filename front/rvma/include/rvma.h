@@ -117,7 +117,7 @@ RVMA_Status RVMA_Addr_string(const RVMA_Addr *address, char *text, size_t size);
 typedef struct RVMA_Init_options {
     uint32_t struct_size;       /* sizeof(RVMA_Init_options) */
     uint16_t port;              /* of the first socket; the others follow (RVMA_PORT; any) */
-    uint16_t sockets;           /* 1 to 16 (RVMA_SOCKETS; 4) */
+    uint16_t sockets;           /* 1 to 16 (RVMA_SOCKETS; as many as paths need, at least 4) */
     const char *bind;           /* numeric IP address to bind to (RVMA_BIND; all) */
     const char *policy;         /* congestion control and so on (RVMA_POLICY; the library's) */
     uint32_t paths;             /* per peer, 1 to 256 (RVMA_PATHS; 16) */

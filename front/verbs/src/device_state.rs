@@ -162,7 +162,12 @@ impl DeviceState {
                     .map_err(|error| (error.to_string(), Errno::from(error)))
             });
         match opened {
-            Ok(provider) => Ok(self.provider.get_or_init(|| provider)),
+            Ok(provider) => {
+                if let Some(shortage) = provider.socket_shortage() {
+                    eprintln!("fairway: device {}: {shortage}", self.device.name);
+                }
+                Ok(self.provider.get_or_init(|| provider))
+            }
             Err((text, error)) => {
                 let Device { name, interface, .. } = &self.device;
                 eprintln!("fairway: can't use device {name} (interface {interface}): {text}");

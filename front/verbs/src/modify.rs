@@ -184,6 +184,9 @@ extern "C" fn ibv_modify_qp(qp: Ptr<'_, ibv_qp>, attr: &ibv_qp_attr, mask: c_int
             next = zeroed();
         }
         take_step(pair, context, (from, to), (&next, mask))?;
+        if mask & IBV_QP_AV != 0 || to == IBV_QPS_RESET {
+            pair.provider.set_service_level(pair.number, next.ah_attr.sl);
+        }
         *kept = next;
         pair.set_q_key(next.qkey);
         pair.ex.qp_base.state.set(to);

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use fairway_rdma::devices::{Device, Filter};
-use fairway_rdma::{ProviderKind, ProviderOptions};
+use fairway_rdma::{PolicySpec, ProviderKind, ProviderOptions};
 
 #[cfg(test)]
 mod tests;
@@ -51,6 +51,22 @@ pub(crate) fn filter(source: Source<'_>) -> Result<Filter> {
     Ok(parsed(source, "FAIRWAY_DEVICES")?.unwrap_or_default())
 }
 
+/// The policy, checked as far as the provider is concerned: RoCE takes a scheduler alone.
+fn policy(source: Source<'_>, kind: ProviderKind) -> Result<Option<String>> {
+    const NAME: &str = "FAIRWAY_POLICY";
+    let Some(text) = value(source, NAME) else { return Ok(None) };
+    let takes = |policy: PolicySpec| kind.takes(&policy);
+    if kind == ProviderKind::Roce && !text.parse().is_ok_and(takes) {
+        return Err(wrong(
+            NAME,
+            &text,
+            "RoCE takes a scheduler alone, as sched=drr; add FAIRWAY_PROVIDER=fairway for other \
+             policies",
+        ));
+    }
+    Ok(Some(text))
+}
+
 /// Kind and options of the provider of a device.
 pub(crate) fn provider(
     source: Source<'_>,
@@ -71,7 +87,8 @@ pub(crate) fn provider(
     options.dcqcn = switch(source, "FAIRWAY_DCQCN", options.dcqcn)?;
     let seed = parsed(source, "FAIRWAY_EMULATE_SEED")?.unwrap_or(1);
     options.emulate = parsed(source, "FAIRWAY_EMULATE")?.map(|spec| (spec, seed));
-    options.policy = value(source, "FAIRWAY_POLICY");
+    options.policy = policy(source, kind)?;
+    options.service_levels = parsed(source, "FAIRWAY_WEIGHTS")?.unwrap_or_default();
     options.datapath = parsed(source, "FAIRWAY_DATAPATH")?;
     options.paths = parsed(source, "FAIRWAY_PATHS")?;
     if let Some(paths) = options.paths.filter(|paths| !(1..=256).contains(paths)) {

@@ -9,6 +9,10 @@ use super::options::Paths;
 
 const TENSORPIPE: &str = include_str!("python/tensorpipe.py");
 const NIXL: &str = include_str!("python/nixl.py");
+/// Programs of two processes that compare all bytes.
+const NIXL_READ: &str = include_str!("../../../examples/python/nixl_read.py");
+const MOONCAKE_READ: &str = include_str!("../../../examples/python/mooncake_read.py");
+const COMPARED: &str = "READ compared 67108864 bytes";
 
 /// The Python interpreter that has the packages.
 pub fn python(paths: &Paths) -> PathBuf {
@@ -46,7 +50,7 @@ fn script(folder: &Path, name: &str, text: &str) -> io::Result<String> {
 /// All sets of this module.
 pub fn clients(paths: &Paths, scratch: &Path) -> io::Result<Vec<Client>> {
     let python = python(paths);
-    Ok(vec![tensorpipe(&python, scratch)?, mooncake(&python), nixl(&python, scratch)?])
+    Ok(vec![tensorpipe(&python, scratch)?, mooncake(&python, scratch)?, nixl(&python, scratch)?])
 }
 
 fn tensorpipe(python: &Path, scratch: &Path) -> io::Result<Client> {
@@ -63,8 +67,9 @@ fn tensorpipe(python: &Path, scratch: &Path) -> io::Result<Client> {
     Ok(Client { name: "tensorpipe", install: pip("torch"), absent, cases })
 }
 
-/// Mooncake's benchmark, which compares no data.
-fn mooncake(python: &Path) -> Client {
+/// Mooncake's benchmark, which compares no data, and a program of its Python package that does.
+fn mooncake(python: &Path, scratch: &Path) -> io::Result<Client> {
+    let script = script(scratch, "mooncake_read.py", MOONCAKE_READ)?;
     // The package installs it next to the Python interpreter.
     let bench = python.with_file_name("transfer_engine_bench");
     let mut cases = Vec::new();
@@ -79,21 +84,30 @@ fn mooncake(python: &Path) -> Client {
         let case = Case::pair("mooncake", &name, server, main, Proof::Above("batch count "));
         cases.push(case.served_for_ever());
     }
+    let half = Half::default().argument(python.to_string_lossy()).argument(script);
+    let half = half.arguments("--host {host} --device {device}");
+    let proof = Proof::Lines { part: COMPARED, least: 5 };
+    cases.push(Case::single("mooncake", "READ of 1024 x 64 KiB, two processes", half, proof));
     let there = bench.is_file();
     let absent = (!there).then(|| format!("there is no {}", bench.display()));
     let install = pip("mooncake-transfer-engine-non-cuda");
-    Client { name: "mooncake", install, absent, cases }
+    Ok(Client { name: "mooncake", install, absent, cases })
 }
 
 fn nixl(python: &Path, scratch: &Path) -> io::Result<Client> {
     let script = script(scratch, "nixl_case.py", NIXL)?;
-    let cases = ["rc_v,ud_v", "rc_v"].map(|transports| {
+    let mut cases = Vec::from(["rc_v,ud_v", "rc_v"].map(|transports| {
         let half = Half::default().argument(python.to_string_lossy()).argument(&script);
         let half = half.variable("UCX_TLS", transports);
         let proof =
             Proof::Texts(["WRITE", "READ"].map(|way| format!("{way} compared 2097152")).into());
         Case::single("nixl", &format!("WRITE and READ of 2 x 1 MiB over {transports}"), half, proof)
-    });
+    }));
+    let read = self::script(scratch, "nixl_read.py", NIXL_READ)?;
+    let half = Half::default().argument(python.to_string_lossy()).argument(read);
+    let half = half.variable("UCX_NET_DEVICES", "{device}:1");
+    let proof = Proof::Lines { part: COMPARED, least: 5 };
+    cases.push(Case::single("nixl", "READ of 1024 x 64 KiB, two processes", half, proof));
     let absent = lacks(python, &["nixl", "nixl_cu12", "nixl_cu13"]);
-    Ok(Client { name: "nixl", install: pip("nixl torch numpy"), absent, cases: cases.into() })
+    Ok(Client { name: "nixl", install: pip("nixl torch numpy"), absent, cases })
 }

@@ -19,7 +19,7 @@ use super::stale;
 use crate::args::ServeOptions;
 use crate::failure::Failure;
 use crate::mailbox::{Mail, Mailbox};
-use crate::net::SERVE;
+use crate::net::{self, SERVE};
 use crate::paths::DeadPaths;
 use crate::process;
 use crate::quantity::show_size;
@@ -49,13 +49,8 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     let profile = Profile::new()
         .peer_dead(span(options.peer_dead))
         .keep_alive(span(options.peer_dead / KEEP_ALIVES));
-    let context = options
-        .net
-        .builder(SERVE.port, None)
-        .profile(profile)
-        .unreliable_messages(false)
-        .loads_and_stores(false)
-        .build()?;
+    let builder = options.net.builder(SERVE.port, None).profile(profile);
+    let context = net::open(builder.unreliable_messages(false).loads_and_stores(false))?;
     let mailbox = Arc::new(Mailbox::new(&context, Some(JETTY), MESSAGE_BYTES)?);
     let addresses = context.local_addrs();
     let first = addresses.first().map_or_else(String::new, ToString::to_string);

@@ -12,6 +12,7 @@ use fairway_port::Tun;
 use fairway_sim::{Emulation, Frame, Settings, SettingsError};
 use serde_json::{Value, json};
 
+use super::flows::Flows;
 use super::frame;
 use crate::args::EmulateOptions;
 use crate::failure::Failure;
@@ -46,11 +47,11 @@ pub(super) fn run(options: &EmulateOptions, file: &Path) -> Result<(), Failure> 
         let started = command.spawn();
         child = Some(started.map_err(|error| Failure::io(format!("start {program}"), &error))?);
     }
-    let mut relay = Relay { tuns: &hosts.tuns, strays: 0, refused: 0 };
+    let flows = Flows::default();
+    let mut relay = Relay { tuns: &hosts.tuns, flows, strays: 0, refused: 0 };
     let outcome = relay.run(&mut network, options.duration, child.as_mut());
-    let (strays, refused) = (relay.strays, relay.refused);
     let status = outcome?;
-    report(&network, strays, refused, options.json)?;
+    relay.report(&network, options.json)?;
     match status {
         Some(status) if !status.success() => {
             Err(Failure::failed(format!("{}: {status}", options.command.join(" "))))
@@ -172,6 +173,7 @@ fn ip(arguments: &[&str]) -> Result<(), Failure> {
 
 struct Relay<'a> {
     tuns: &'a [Tun],
+    flows: Flows,
     /// Number of packets to addresses that no host of this network has: multicast, and unknown
     /// ones.
     strays: u64,
@@ -262,6 +264,7 @@ impl Relay<'_> {
                     bytes: length as u32 + frame::ETHERNET_BYTES,
                     urgent: header.urgent,
                 };
+                self.flows.note(frame.from, frame.to, frame.entropy);
                 network.send(picoseconds(start.elapsed()), &frame, packet.to_vec());
             }
         }
@@ -275,6 +278,43 @@ impl Relay<'_> {
         // An interface that its host has set down accepts no packets.
         let taken = self.tuns[host as usize].write(&packet).unwrap_or(false);
         self.refused += u64::from(!taken);
+    }
+
+    /// Prints the counters, the links that carried packets, and the number of flows from each host
+    /// to each other.
+    fn report(&self, network: &Emulation, as_json: bool) -> Result<(), Failure> {
+        let counters = network.counters();
+        let numbers = [
+            ("sent", counters.sent),
+            ("delivered", counters.delivered),
+            ("dropped", counters.dropped),
+            ("lost", counters.lost),
+            ("marked", counters.marked),
+            ("longest_queue_bytes", counters.longest_queue_bytes.into()),
+            ("strays", self.strays),
+            ("refused", self.refused),
+        ];
+        let used = network.links().filter(|link| link.3 > 0);
+        if as_json {
+            let mut object: serde_json::Map<_, _> =
+                numbers.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+            let links: Vec<Value> = used
+                .map(|(from, to, bytes, packets)| {
+                    json!({ "from": from, "to": to, "bytes": bytes, "packets": packets })
+                })
+                .collect();
+            object.insert("links".into(), links.into());
+            let flow = |(from, to, count)| json!({ "from": from, "to": to, "flows": count });
+            object.insert("flows".into(), self.flows.counts().map(flow).collect());
+            return process::print(&format!("{}\n", Value::from(object)));
+        }
+        let lines = numbers.iter().map(|(name, value)| format!("  {name:<20} {value:>12}\n"));
+        let links = used.map(|(from, to, bytes, packets)| {
+            format!("  link {from:>4} to {to:<4} {packets:>12} packets {bytes:>14} bytes\n")
+        });
+        let flow = |(from, to, count)| format!("  host {from:>4} to {to:<4} {count:>12} flows\n");
+        let flows = self.flows.counts().map(flow);
+        process::print(&lines.chain(links).chain(flows).collect::<String>())
     }
 }
 
@@ -297,35 +337,4 @@ fn sleep(polls: &mut [libc::pollfd], wait: Duration) -> Result<(), Failure> {
         return Err(Failure::io("wait for packets", &error));
     }
     Ok(())
-}
-
-fn report(network: &Emulation, strays: u64, refused: u64, as_json: bool) -> Result<(), Failure> {
-    let counters = network.counters();
-    let numbers = [
-        ("sent", counters.sent),
-        ("delivered", counters.delivered),
-        ("dropped", counters.dropped),
-        ("lost", counters.lost),
-        ("marked", counters.marked),
-        ("longest_queue_bytes", counters.longest_queue_bytes.into()),
-        ("strays", strays),
-        ("refused", refused),
-    ];
-    let used = network.links().filter(|link| link.3 > 0);
-    if as_json {
-        let mut object: serde_json::Map<_, _> =
-            numbers.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
-        let links: Vec<Value> = used
-            .map(|(from, to, bytes, packets)| {
-                json!({ "from": from, "to": to, "bytes": bytes, "packets": packets })
-            })
-            .collect();
-        object.insert("links".into(), links.into());
-        return process::print(&format!("{}\n", Value::from(object)));
-    }
-    let lines = numbers.iter().map(|(name, value)| format!("  {name:<20} {value:>12}\n"));
-    let links = used.map(|(from, to, bytes, packets)| {
-        format!("  link {from:>4} to {to:<4} {packets:>12} packets {bytes:>14} bytes\n")
-    });
-    process::print(&lines.chain(links).collect::<String>())
 }

@@ -10,8 +10,8 @@ use crate::args::InfoOptions;
 /// Size of the context of a RoCE RC queue pair in OpenURMA's accounting (half of it is padding),
 /// without its queues: a model, not a measurement.
 const QUEUE_PAIR_BYTES: u64 = 512;
-/// Default number of a context's sockets.
-const SOCKETS: u64 = 4;
+/// Least number of a context's sockets by default.
+const SOCKETS_MIN: usize = 4;
 /// Default payload bytes of a packet, which is also the size of a slot in the staging buffer.
 const PACKET_BYTES: u64 = 4096;
 
@@ -45,7 +45,8 @@ pub(super) fn state(options: &InfoOptions) -> Value {
         u64::from(limits.deferred),
         true,
     ));
-    records.push(record("socket buffer, requested", BUFFER_BYTES as u64, 2 * SOCKETS, true));
+    let sockets = fairway_wire::sockets_for(options.paths as u32).max(SOCKETS_MIN) as u64;
+    records.push(record("socket buffer, requested", BUFFER_BYTES as u64, 2 * sockets, true));
     let sum = |pooled: bool| -> u64 {
         let records = records.iter().filter(|record| record["pooled"] == json!(pooled));
         records.filter_map(|record| record["total"].as_u64()).sum()

@@ -266,7 +266,8 @@ fn measure_at(
     let before = *policy.built_in();
     let scheduler = with_line(before, line_bits);
     let line_given = scheduler != before.scheduler;
-    let policy = policy.with_scheduler(scheduler);
+    // A scheduler that is a module stays.
+    let policy = if line_given { policy.with_scheduler(scheduler) } else { policy };
     link.context.set_policy(policy.clone())?;
     let depth = options.depth.unwrap_or(DEPTH);
     let mut lanes = Vec::with_capacity(sizes.len());

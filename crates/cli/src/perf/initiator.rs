@@ -150,6 +150,7 @@ fn row(
         order: run.order,
         lost,
         paths: link.peer.paths(),
+        port_pairs: link.peer.port_pairs(),
         channels: link.peer.stats().channels,
         mtu: link.peer.mtu(),
         depth: run.depth,

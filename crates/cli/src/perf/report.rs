@@ -19,6 +19,8 @@ pub(super) struct Row {
     /// Operations that did not arrive; non-zero only for unreliable ones.
     pub(super) lost: u64,
     pub(super) paths: u32,
+    /// Number of different pairs of UDP ports among the paths of a channel.
+    pub(super) port_pairs: u32,
     /// Number of channels of the connection: as many as both sides have engines.
     pub(super) channels: usize,
     pub(super) mtu: u32,
@@ -86,6 +88,7 @@ impl Row {
             "gbps": self.gbps(),
             "mops": self.mops(),
             "paths": self.paths,
+            "port_pairs": self.port_pairs,
             "channels": self.channels,
             "mtu": self.mtu,
             "depth": self.depth,

@@ -13,7 +13,7 @@ use super::slots::{NAMED_BYTES, Pattern, Payload, Slots, Tally};
 use crate::args::PerfOptions;
 use crate::failure::Failure;
 use crate::mailbox::{Mail, Mailbox};
-use crate::net::PERF;
+use crate::net::{self, PERF};
 use crate::paths::DeadPaths;
 use crate::process;
 use crate::quantity::show_size;
@@ -40,7 +40,7 @@ const ANSWER: u64 = 1 << 32;
 pub(super) fn serve(options: &PerfOptions) -> Result<(), Failure> {
     process::catch_signals();
     let builder = options.net.builder(PERF.port, None);
-    let context = builder.control_thread(options.flows.control_thread).build()?;
+    let context = net::open(builder.control_thread(options.flows.control_thread))?;
     let tracer = Tracer::start(&context, &options.trace, &options.net.policy_text())?;
     let mailbox = Mailbox::new(&context, Some(JETTY), MESSAGE_BYTES)?;
     let addresses = context.local_addrs();

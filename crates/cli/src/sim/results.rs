@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 use fairway_sim::Quantiles;
 use serde_json::{Value, json};
 
-use super::{Outcome, SimOptions, configuration, operations, streams};
+use super::{Outcome, SimOptions, configuration, group, operations, streams};
 use crate::failure::Failure;
 use crate::process;
+
+/// The first line of a file of flows.
+const FLOWS: &str = "seed,flow,source,destination,bytes,started_ps,delivered_ps,completed_ps\n";
 
 /// Prints outcomes in the order of their seeds.
 pub(super) struct Printer {
@@ -35,8 +38,6 @@ impl Printer {
             completions: Vec::new(),
             incomplete: None,
         };
-        let head = "seed,flow,source,destination,bytes,started_ps,delivered_ps,completed_ps\n";
-        printer.csv.write(head)?;
         let head = "seed,now_us,placed_bytes,rate_gbps,in_flight,waiting_bytes,longest_bytes,\
                     longest_port,paused_ports,dropped,completed\n";
         printer.series.write(head)?;
@@ -58,6 +59,9 @@ impl Printer {
         if !report.is_complete() && self.incomplete.is_none() {
             self.incomplete = Some((report.seed, report.failed, outcome.shortfall.clone()));
         }
+        if self.completions.is_empty() {
+            self.csv.write(if outcome.group.is_some() { group::HEAD } else { FLOWS })?;
+        }
         if self.completions.is_empty() && !self.json {
             process::print(&configuration::text(&outcome.configuration))?;
         }
@@ -69,6 +73,9 @@ impl Printer {
         }
         self.series.write(&outcome.series.0)?;
         self.stream_series.write(&outcome.series.1)?;
+        if self.csv.0.is_some() {
+            self.csv.write(&group::lines(report))?;
+        }
         let number = |time: Option<u64>| time.map_or(String::new(), |time| time.to_string());
         for (index, flow) in report.flows.iter().enumerate() {
             if self.csv.0.is_none() {
@@ -102,10 +109,10 @@ impl Printer {
         match self.incomplete {
             None => Ok(()),
             Some((seed, 0, shortfall)) => Err(Failure::failed(format!("seed {seed}: {shortfall}"))),
-            Some((seed, failed, _)) => Err(Failure::failed(format!(
+            Some((seed, failed, shortfall)) => Err(Failure::failed(format!(
                 "{failed} flows, or operations of ranks, failed (seed {seed}): their links were \
                  gone for longer than a NIC waits for a peer (let them come back sooner), or RoCE \
-                 received nothing in eight time-outs (give it a longer --timeout-min)"
+                 received nothing in eight time-outs (give it a longer --timeout-min). {shortfall}"
             ))),
         }
     }
@@ -197,6 +204,9 @@ fn value(outcome: &Outcome) -> Value {
     if outcome.ranks > 0 {
         value["ranks"] = json!(outcome.ranks);
     }
+    if let Some(group) = &outcome.group {
+        value["group"] = group::value(group, report);
+    }
     if !report.operations.is_empty() {
         value["operations"] = operations::value(report);
     }
@@ -228,9 +238,10 @@ fn text(value: &Value) -> String {
         ),
     };
     format!(
-        "{outcome}\n  \
+        "{outcome}\n{}  \
          {} drops, {} trims, {} marks, {} pauses, {} resent ({} for nothing), {} time-outs\n  \
          {} packets, {} packet-hops, {} events in {:.2} s: {:.2} M hops/s, {} MiB\n{}",
+        value.get("group").map_or(String::new(), group::text),
         value["drops"],
         value["trims"],
         value["ecn_marks"],

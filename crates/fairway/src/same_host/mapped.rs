@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-use fairway_runtime::Memory;
+use fairway_runtime::{Memory, SharedBytes};
 use fairway_ub::Rights;
 use fairway_ub::wire::AtomicOperator;
 
@@ -68,6 +68,19 @@ impl Mapped {
             return false;
         }
         if self.memory.bytes(offset as usize, out.len()).read(out).is_err() {
+            return false;
+        }
+        fence(Ordering::SeqCst);
+        !self.gate.is_closed()
+    }
+
+    /// Copies `length` bytes to `room`, which has that length. Returns false if that is not
+    /// permitted, or not any more; then any of `room` may have changed.
+    pub(crate) fn copy_to(&self, offset: u64, length: usize, room: SharedBytes<'_>) -> bool {
+        if !self.holds(Rights::READ, offset, length) || self.gate.is_closed() {
+            return false;
+        }
+        if self.memory.bytes(offset as usize, length).copy_to(room).is_err() {
             return false;
         }
         fence(Ordering::SeqCst);

@@ -252,8 +252,11 @@ fn window_falls_as_one_of_three_beside_flows_that_do_not_yield() {
 fn a_slow_sender_is_paced_over_its_round_trip_and_a_fast_one_is_not() {
     let mut cubic = tolerant(1_000_000);
     assert_eq!(cubic.pacing_bytes_per_second(), None, "no round trip is known");
+    assert_eq!(cubic.chunk_bytes(u64::MAX), 62 * 1024);
     cubic.on_ack(&AckSample { window_limited: false, ..ack(0, 0) });
     assert_eq!(cubic.pacing_bytes_per_second(), Some(20_000_000), "twice, in slow start");
+    assert_eq!(cubic.chunk_bytes(u64::MAX), 500, "25 us");
+    assert_eq!(cubic.chunk_bytes(100), 100);
     cubic.on_loss(&LossSample { lost_bytes: 1_000_000, ..loss(0, false) });
     assert_eq!(cubic.pacing_bytes_per_second(), Some(8_750_000), "1.25 x 700,000 in 100 ms");
     let near = AckSample { smoothed_rtt: Duration::from_us(100), ..ack(1, 0) };

@@ -25,7 +25,7 @@ fn empty_specification_is_the_default() {
     assert_eq!(spec(""), PolicySpec::default());
     assert_eq!(
         PolicySpec::default().to_string(),
-        "cc=cubic,path=spray,loss=path-order,sched=greedy"
+        "cc=cubic,path=reps,loss=path-order,sched=greedy"
     );
 }
 

@@ -153,6 +153,7 @@ mod tests {
             incarnation: 1,
             mtu: 1024,
             paths: 1,
+            port_pairs: 1,
             alive: AtomicBool::new(true),
             long_packets: AtomicU8::new(0),
         })

@@ -72,7 +72,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fairway::embed::{self, Core, Handle, Tenant};
-use fairway::{Builder, Error};
+use fairway::{Builder, Error, SocketShortage};
 use fairway_roce::{
     Change, ChangeError, Completion, Counters, MemoryRegion, MemoryRequest, PostError,
     QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, Transport, WorkRequest,
@@ -90,7 +90,7 @@ use super::roce::Endpoint;
 use super::slot::Slot;
 use super::{
     ForeignMemory, Gid, LEAVING, Listener, Provider, ProviderError, ProviderOptions, ServiceClaim,
-    fairway_port,
+    ServiceLevels, fairway_port,
 };
 
 /// Limits of the protocol. More is not needed for the queue pairs that are active at the same time.
@@ -135,6 +135,7 @@ struct Fairway {
     mtu: u32,
     /// The endpoint for management datagrams, which owns the slot.
     management: Endpoint,
+    service_levels: ServiceLevels,
 }
 
 /// Opens a provider.
@@ -171,7 +172,8 @@ pub(super) fn open(
         };
         number_of_ipv4(ip).or_else(|| numbers.shared.with(number)).unwrap_or(NOWHERE)
     })?;
-    Ok(Arc::new(Fairway { handle, gids, mtu: options.mtu, management }))
+    let (mtu, service_levels) = (options.mtu, options.service_levels);
+    Ok(Arc::new(Fairway { handle, gids, mtu, management, service_levels }))
 }
 
 fn build(options: &ProviderOptions, addresses: &[IpAddr], slot: u8) -> Result<Arc<Handle>, Error> {
@@ -233,6 +235,10 @@ impl Provider for Fairway {
 
     fn slot(&self) -> u8 {
         self.management.slot()
+    }
+
+    fn socket_shortage(&self) -> Option<SocketShortage> {
+        self.handle.shared.with(|core| core.shortage)
     }
 
     fn counters(&self) -> Counters {
@@ -361,7 +367,9 @@ impl Provider for Fairway {
     }
 
     fn create_queue_pair(&self, config: &QueuePairConfig) -> Result<Qpn, ProviderError> {
-        self.with(|verbs, core| verbs.create_pair(core, config))
+        let number = self.with(|verbs, core| verbs.create_pair(core, config))?;
+        self.set_service_level(number, 0);
+        Ok(number)
     }
 
     fn destroy_queue_pair(&self, number: Qpn) -> Result<(), ProviderError> {
@@ -379,6 +387,16 @@ impl Provider for Fairway {
             self.finish_arrivals();
         }
         self.with(|verbs, core| verbs.modify(core, number, change))
+    }
+
+    fn set_service_level(&self, number: Qpn, level: u8) {
+        let share = self.service_levels.share(level);
+        self.with(|verbs, core| {
+            if let Some(pair) = verbs.pair(number) {
+                // Its Jetty exists, and weights are never zero.
+                let _ = core.nic.set_share(pair.jetty(), share);
+            }
+        });
     }
 
     fn state(&self, number: Qpn) -> Option<QueuePairState> {

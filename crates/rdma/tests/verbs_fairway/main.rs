@@ -20,6 +20,8 @@ mod reliable;
 #[path = "../verbs/rights.rs"]
 mod rights;
 mod shared;
+#[path = "../verbs/shares.rs"]
+mod shares;
 #[path = "../verbs/threads.rs"]
 mod threads;
 mod troubles;

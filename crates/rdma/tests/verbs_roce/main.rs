@@ -20,6 +20,8 @@ mod progress;
 mod reliable;
 #[path = "../verbs/rights.rs"]
 mod rights;
+#[path = "../verbs/shares.rs"]
+mod shares;
 mod strangers;
 #[path = "../../../fairway/tests/common/superuser.rs"]
 mod superuser;

@@ -32,7 +32,8 @@ impl QueuePair {
         if !expected || !self.must_wait(shared, packet, *payload) {
             return None;
         }
-        self.next_answer(shared)
+        let now = shared.scheduled_at;
+        self.next_answer(shared, now)
     }
 
     /// True if a packet, which is next in sequence, has to wait for earlier requests.

@@ -53,6 +53,22 @@ fn every_byte_arrives_once_whatever_the_network_does() {
     assert!(duplicates > 1000 && gaps > 1000 && implied > 10, "{duplicates} {gaps} {implied}");
 }
 
+/// Each node has one queue pair, whose gate a turn or a rate shuts again and again.
+#[test]
+fn every_byte_arrives_once_under_any_scheduler() {
+    let schedulers = [
+        "sched=drr:quantum=1500",
+        "sched=static:line=400Mbps",
+        "sched=water-filling:line=1Gbps:floor=0:start=10Mbps",
+        "sched=static:line=auto",
+    ];
+    let kinds = [Traffic::RELIABLE, Traffic::OVERLAPPING_OUT_OF_ORDER, Traffic::SLOW_RECEIVER];
+    for (seed, scheduler) in (400..640).zip(schedulers.into_iter().cycle()) {
+        let kind = kinds[seed as usize / schedulers.len() % kinds.len()];
+        run(seed, Faults::of(seed), Traffic { scheduler: Some(scheduler), ..kind });
+    }
+}
+
 #[test]
 fn a_receiver_that_is_slow_is_waited_for() {
     let mut refused = 0;

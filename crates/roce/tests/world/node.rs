@@ -3,6 +3,7 @@
 use crate::model::{Model, Order};
 use crate::plan::{Kind, Planned, Random, Relaxed, Traffic};
 use fairway_device::drive::{self, AccessOf, Driver, Output};
+use fairway_roce::policy::PolicySpec;
 use fairway_roce::wire::roce::{self, Icrc, Outer, RnrTimer};
 use fairway_roce::wire::{Duration, Ecn, Instant, Psn, Qpn};
 use fairway_roce::{
@@ -80,6 +81,11 @@ impl Node {
             ..Profile::default()
         };
         let mut host = RoceDevice::new(&limits, &profile, index as u64);
+        if let Some(policy) = traffic.scheduler {
+            let policy: PolicySpec = policy.parse().unwrap();
+            let scheduler = policy.build_scheduler(limits.queue_pairs);
+            host.set_scheduler(Instant::ZERO, Some(scheduler));
+        }
         let relaxed = traffic.relaxed == Relaxed::Both;
         let any_order = if relaxed { Rights::RELAXED } else { Rights::NONE };
         let regions = [0, 1, 2].map(|_| {

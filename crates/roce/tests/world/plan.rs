@@ -45,6 +45,8 @@ pub struct Traffic {
     pub overlapping: bool,
     /// The side whose queue pairs and memory allow any order.
     pub relaxed: Relaxed,
+    /// The scheduler of both nodes, if they have one.
+    pub scheduler: Option<&'static str>,
 }
 
 /// The side that allows any order.
@@ -74,6 +76,7 @@ impl Traffic {
         patient: false,
         overlapping: false,
         relaxed: Relaxed::Neither,
+        scheduler: None,
     };
     /// Operations that overlap in memory.
     pub const OVERLAPPING: Traffic = Traffic { overlapping: true, ..Traffic::RELIABLE };

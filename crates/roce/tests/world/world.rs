@@ -4,7 +4,7 @@ use crate::model::Model;
 use crate::node::{Access, Node, content};
 use crate::plan::{Kind, Random, Relaxed, Traffic, plan};
 use fairway_device::Ranges;
-use fairway_roce::wire::{Duration, Instant, Psn};
+use fairway_roce::wire::{Instant, Psn};
 use fairway_roce::{LocalRange, Status, Transport};
 use std::collections::BTreeMap;
 
@@ -166,16 +166,17 @@ impl World {
             idle_rounds = if self.is_over() { idle_rounds + 1 } else { 0 };
             let mut next = self.events.first_key_value().map(|(key, _)| key.0);
             for node in &self.nodes {
-                // Instants wrap, but the nanoseconds of this test do not.
-                let until = |at: Instant| self.now + at.since(self.instant()).as_ps() / 1000;
+                // Instants wrap, but the nanoseconds of this test do not. Picoseconds are rounded
+                // up, so that no wait ends too early.
+                let until =
+                    |at: Instant| self.now + at.since(self.instant()).as_ps().div_ceil(1000);
                 let timeout = node.driver.poll_timeout().map(until);
                 next = [next, timeout].into_iter().flatten().min();
             }
             let Some(next) = next else { break };
             self.now = self.now.max(next);
             assert!(self.now < END, "not over in time: {:?}", self.stuck());
-            // Picoseconds are rounded up, so that no wait ends too early.
-            let now = self.instant() + Duration::from_ps(999);
+            let now = self.instant();
             for node in &mut self.nodes {
                 node.driver.handle_time(now);
             }

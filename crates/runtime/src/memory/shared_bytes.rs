@@ -101,7 +101,7 @@ impl<'a> SharedBytes<'a> {
 
     /// Copies the range to another one of the same length, which must not overlap it. If that
     /// fails, any of `room` may have changed.
-    pub(crate) fn copy_to(self, room: SharedBytes<'_>) -> Result<(), Gone> {
+    pub fn copy_to(self, room: SharedBytes<'_>) -> Result<(), Gone> {
         assert_eq!(self.length, room.length, "a copy between ranges of different lengths");
         will_read(self.start.as_ptr(), self.length);
         fence(Ordering::Release);

@@ -65,22 +65,64 @@ fn every_field_is_at_the_documented_offset() {
     };
     let request = ChunkRequest { now: Instant::from_ps(7), bytes: 8, random: 9 };
     area.put_chunk(&[view; 2], &request);
-    assert_eq!(words(area.0, 64, 3), [7, 8 | 9 << 32, 0]);
+    assert_eq!(words(area.0, 64, 7), [7, 8 | 9 << 32, 3, 0, 0, 0, 0]);
     assert_eq!(words(area.0, 256, 6), [1, 2, 3, 4, 5, 6 | 1 << 32]);
     assert_eq!(words(area.0, 256 + 48, 6), [1, 2, 3, 4, 5, 6 | 1 << 32]);
+    area.put_path_ack(&PathAck {
+        now: Instant::from_ps(1),
+        acked_packets: 3,
+        marked_packets: 4,
+        rtt: Some(Duration::from_ps(2)),
+    });
+    assert_eq!(words(area.0, 64, 5), [1, 2, 3 | 4 << 32, 1, 0]);
+}
+
+/// The same, of the kinds of policy that version 2 has brought.
+#[test]
+fn every_field_of_version_2_is_at_the_documented_offset() {
+    let mut bytes = [0xee; AREA_BYTES];
+    let mut area = area(&mut bytes);
+    area.put_evidence(&Evidence {
+        path_distance: 4,
+        psn_distance: 5,
+        beyond_tolerance: true,
+        age: Duration::from_ps(1),
+        overtaken_by: Duration::from_ps(2),
+        smoothed_rtt: Duration::from_ps(3),
+    });
+    assert_eq!(words(area.0, 64, 6), [1, 2, 3, 4 | 5 << 32, 1, 0]);
+    area.put_late(&LateArrival {
+        path_distance: 4,
+        psn_distance: 5,
+        was_declared_lost: true,
+        overtaken_by: Duration::from_ps(2),
+        smoothed_rtt: Duration::from_ps(3),
+    });
+    assert_eq!(words(area.0, 64, 6), [0, 2, 3, 4 | 5 << 32, 1, 0]);
+    area.put_share(Share { tenant: 1, weight: 2, tenant_weight: 3 });
+    assert_eq!(words(area.0, 64, 3), [1 | 2 << 32, 3, 0]);
+    area.put_transmit(&TransmitSample {
+        now: Instant::from_ps(1),
+        bytes: 2,
+        events: 3,
+        backlogged: true,
+    });
+    assert_eq!(words(area.0, 64, 4), [1, 2, 3 | 1 << 32, 0]);
     let start = Start {
         mtu_bytes: 1,
+        flows: 6,
         parameters: "a=b",
         inherited: Decision {
             window_bytes: 2,
             pacing_bytes_per_second: 3,
             pacing_burst_bytes: 4,
             chunk_bytes: 5,
+            ..Decision::default()
         },
     };
     area.put_start(&start);
     assert_eq!(words(area.0, 0, 3), [2, 3, 4 | 5 << 32]);
-    assert_eq!(words(area.0, 192, 2), [1 | 1 << 32, 3]);
+    assert_eq!(words(area.0, 192, 2), [1 | 2 << 32, 3 | 6 << 32]);
     assert_eq!(&area.0[12_544..12_547], b"a=b");
     let end = 12_544 + 1024;
     assert!(area.0[end..].iter().all(|byte| *byte == 0xee), "what is behind is the module's");
@@ -94,6 +136,7 @@ fn decisions_are_kept_within_bounds() {
         pacing_bytes_per_second: 0,
         pacing_burst_bytes: 0,
         chunk_bytes: 32 * 1024,
+        ..Decision::default()
     };
     assert_eq!(area(&mut bytes).decision(MTU), none);
     bytes[..24].fill(0xff);
@@ -102,11 +145,39 @@ fn decisions_are_kept_within_bounds() {
         pacing_bytes_per_second: u64::MAX,
         pacing_burst_bytes: 64 * 1024,
         chunk_bytes: u32::MAX,
+        ..Decision::default()
     };
     assert_eq!(area(&mut bytes).decision(MTU), most);
     bytes[8..16].copy_from_slice(&1_u64.to_le_bytes());
     assert_eq!(area(&mut bytes).decision(MTU).pacing_bytes_per_second, 125_000);
     assert_eq!(area(&mut bytes).decision(u32::MAX).window_bytes, 1 << 40);
+}
+
+/// What a module writes, at the documented offsets.
+#[test]
+fn what_a_module_states_is_read_where_it_is_documented() {
+    let mut bytes = [0; AREA_BYTES];
+    for (number, at) in (24..56).step_by(8).enumerate() {
+        bytes[at] = number as u8 + 1;
+    }
+    bytes[56] = 3;
+    bytes[224] = 7;
+    bytes[228] = 3;
+    let credit = CreditDecision {
+        allowance_bytes: 1,
+        total_bytes: 2,
+        request_at_ps: 3,
+        ahead_bytes: 4,
+        resend: true,
+        blocked: true,
+    };
+    assert_eq!(area(&mut bytes).decision(MTU).credit, credit);
+    let traits = Traits { event_bytes: 7, compares_across_paths: true, paces_within_window: true };
+    assert_eq!(area(&mut bytes).traits(), traits);
+    let entry: [u8; FlowRate::BYTES] = [0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0];
+    let rate = FlowRate { bytes_per_second: 1 << 32, flow: 2, quantum_bytes: 3 };
+    assert_eq!(FlowRate::read(&entry), rate);
+    assert_eq!(FlowRate::read(&[0; FlowRate::BYTES]).bytes_per_second, 125_000);
 }
 
 #[test]

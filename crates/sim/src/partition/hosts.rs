@@ -3,10 +3,9 @@
 use super::Partition;
 use crate::calendar::Kind;
 use crate::calendar::NEVER;
-use crate::endpoint::Posted;
+use crate::endpoint::{Posted, SLOT_BITS};
 use crate::nic::Outgoing;
 use crate::packets::{NONE, PacketMeta};
-use crate::plan::SLOT_BITS;
 use crate::port::{Port, mix};
 use fairway_ub::LocalRange;
 use fairway_ub::wire::Instant;
@@ -43,7 +42,7 @@ impl Partition {
         {
             self.place(now, node, &place);
         }
-        if self.plan.scenario.program.is_some() {
+        if self.plan.has_ranks() {
             self.serve_ranks(now, node);
         } else if meta.class == 0 || self.plan.reads {
             self.complete(now, node);
@@ -226,7 +225,7 @@ impl Partition {
         let at = Instant::from_ps(now);
         if host.nic.poll_timeout().is_some_and(|due| at.is_at_or_after(due)) {
             host.nic.handle_timeout(at);
-            if self.plan.scenario.program.is_some() {
+            if self.plan.has_ranks() {
                 self.serve_ranks(now, node);
             } else {
                 self.complete(now, node);

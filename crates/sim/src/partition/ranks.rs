@@ -1,4 +1,4 @@
-//! Ranks of a program: their NIC's events, and their scheduled actions.
+//! Ranks of a program or of a group: their NIC's events, and their scheduled actions.
 
 use super::Partition;
 use crate::calendar::Kind;
@@ -10,8 +10,7 @@ impl Partition {
     pub(super) fn act(&mut self, now: u64, node: u32) {
         let Some(host) = self.hosts[node as usize].as_mut() else { return };
         let Some(ranks) = host.ranks.as_deref_mut() else { return };
-        if ranks.wake_at == now {
-            ranks.wake_at = u64::MAX;
+        if ranks.take_wake(now) {
             self.serve_ranks(now, node);
             self.turn(now, node);
         }
@@ -28,20 +27,15 @@ impl Partition {
                 Execution::Atomic(_) => unreachable!("ranks post no atomics"),
             }
         }
-        let before = (ranks.done, ranks.messages, ranks.failed);
-        while let Some(done) = nic.poll_epoch() {
-            ranks.epoch(now, &done);
-        }
-        while let Some(completion) = nic.poll_completion(host.queue) {
-            ranks.completed(nic, now, &completion);
-        }
-        ranks.act(nic, now);
-        let totals = &mut self.totals;
-        totals.messages += ranks.messages - before.1;
-        totals.failed += ranks.failed - before.2;
-        if ranks.done > before.0 {
-            totals.ranks_done += u64::from(ranks.done - before.0);
-            totals.ranks_end = now;
+        let before = ranks.counts();
+        ranks.serve(&self.plan, nic, host.queue, now);
+        let (counts, totals) = (ranks.counts(), &mut self.totals);
+        totals.messages += counts.messages - before.messages;
+        totals.failed += counts.failed - before.failed;
+        if counts.done > before.done {
+            totals.ranks_done += u64::from(counts.done - before.done);
+            // Nodes are executed one after the other within a window.
+            totals.ranks_end = totals.ranks_end.max(now);
         }
         self.arm_ranks(now, node);
     }
@@ -50,10 +44,7 @@ impl Partition {
     pub(super) fn arm_ranks(&mut self, now: u64, node: u32) {
         let Some(host) = self.hosts[node as usize].as_mut() else { return };
         let Some(ranks) = host.ranks.as_deref_mut() else { return };
-        if let Some(due) = ranks.next_due().map(|due| due.max(now))
-            && due < ranks.wake_at
-        {
-            ranks.wake_at = due;
+        if let Some(due) = ranks.arm(now) {
             self.calendar.push(due, node, Kind::Act, 0, 0);
         }
     }

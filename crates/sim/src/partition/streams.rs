@@ -2,7 +2,7 @@
 
 use super::Partition;
 use crate::calendar::Kind;
-use crate::plan::SLOT_BITS;
+use crate::endpoint::SLOT_BITS;
 
 impl Partition {
     /// Posts messages of a host's streams that are due, and runs the scheduler.

@@ -1,13 +1,16 @@
 //! Names, values and meanings of all settings.
 
+use crate::traffic::Collective;
+
 /// For every setting: its name, the values it takes, and its meaning.
 pub const SETTINGS: &[(&str, &str, &str)] = &[
     (
         "workload",
         "NAME",
         "permutation, incast, outcast, all-to-all, incast-permutation, ring-allreduce, \
-         tree-allreduce, all-gather, reduce-scatter, websearch, hadoop, sizes, matrix, \
-         trace, moe, sweep3d, halo3d, halo3d26 or streams",
+         tree-allreduce, halving-allreduce, doubling-allreduce, all-gather, reduce-scatter, \
+         broadcast, reduce, pairwise-alltoall, direct-alltoall, websearch, hadoop, sizes, \
+         matrix, trace, moe, sweep3d, halo3d, halo3d26 or streams",
     ),
     (
         "topology",
@@ -31,8 +34,8 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     (
         "nodes",
         "N",
-        "number of hosts, 2 to 262144; default: 32 for all-to-all, 64 for moe and collectives by a \
-         ring, 128 for incast-permutation, 1024 for others, or as many as a matrix or trace has",
+        "number of hosts, 2 to 262144; default: 32 for all-to-all, 64 for moe and collective \
+         operations, 128 for incast-permutation, 1024 for others, or as many as a matrix or trace has",
     ),
     ("hosts-per-leaf", "N", "hosts at each leaf of leaf-spine and rail, 1 to 1024"),
     (
@@ -82,6 +85,49 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
          1",
     ),
     ("pieces", "N", "WRITEs of which a message of permutation consists, 1 to 4096; default: 1"),
+    (
+        "collectives",
+        "ranks|flows",
+        "how collective operations run: ranks (the state machine of live ranks, with keys, \
+         headers, slots that are returned, and time to copy and combine), or flows (its messages, \
+         each as soon as those that it is made of have arrived, and nothing else: for RoCE, and \
+         for thousands of hosts); default: ranks, with RoCE flows. Traces run as flows",
+    ),
+    (
+        "rounds",
+        "N",
+        "calls of a collective operation by each rank, one after the other, 1 to 65536; default: 1",
+    ),
+    (
+        "placement",
+        "order|random",
+        "hosts of the ranks of a collective operation: in order (the default), or drawn at random",
+    ),
+    ("slots", "N", "slots that a rank has for messages of each other rank, 4 to 32; default: 16"),
+    (
+        "slot",
+        "SIZE",
+        "length of a slot, the longest message of a collective operation, a multiple of 8; \
+         default: 256K, for flows and traces whole pieces",
+    ),
+    (
+        "direct-from",
+        "SIZE",
+        "length of output buffers from which on messages go straight to their place, after the \
+         exchange of a key, instead of through slots; default: 128K",
+    ),
+    (
+        "combine",
+        "RATE",
+        "rate at which a rank combines elements, as 64G (the default, measured with f32): whole \
+         megabits per second, 1M to 100T",
+    ),
+    (
+        "turn",
+        "SIZE",
+        "bytes of a message before another message between the same hosts has its turn, in whole \
+         chunks; default: a slot, for flows without slots one chunk",
+    ),
     ("tokens", "N", "tokens of each host of moe, 1 to 65536; default: 128"),
     (
         "experts",
@@ -185,7 +231,7 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "TIME",
         "computing time of a layer and field of sweep3d, or of an iteration of halo3d",
     ),
-    ("ranks-per-node", "N", "ranks of sweep3d and halo3d on each node"),
+    ("ranks-per-node", "N", "ranks of sweep3d, halo3d and collective operations on each node"),
     (
         "protocol",
         "NAME",
@@ -222,7 +268,7 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
 ];
 
 /// The workloads by name, with a description of each.
-pub const WORKLOADS: [(&str, &str); 19] = [
+pub const WORKLOADS: [(&str, &str); 25] = [
     ("permutation", "every host sends a message to one other and receives one"),
     ("incast", "--senders hosts (default: all others) send a message each to host 0"),
     ("outcast", "host 0 sends a message to each of --senders hosts (default: all others)"),
@@ -232,9 +278,15 @@ pub const WORKLOADS: [(&str, &str); 19] = [
         "an incast of --messages messages per sender beside a permutation of as many",
     ),
     ("ring-allreduce", "all-reduce of --bytes by a ring of all hosts"),
-    ("tree-allreduce", "all-reduce of --bytes by a binary tree of all hosts"),
+    ("tree-allreduce", "all-reduce of --bytes by two binary trees of all hosts"),
+    ("halving-allreduce", "all-reduce of --bytes by pairs that exchange halves, quarters, ..."),
+    ("doubling-allreduce", "all-reduce of --bytes by pairs that exchange the whole buffer"),
     ("all-gather", "every host gets the --bytes of all others, by a ring"),
     ("reduce-scatter", "every host gets its share of the sum of all hosts' --bytes, by a ring"),
+    ("broadcast", "every host gets the --bytes of host 0, by a binary tree"),
+    ("reduce", "host 0 gets the sum of all hosts' --bytes, by a binary tree"),
+    ("pairwise-alltoall", "every host sends --bytes / --nodes to every other, one at a time"),
+    ("direct-alltoall", "the same, all at once"),
     ("websearch", "--flows flows at --load, with the sizes of web search (Poisson arrivals)"),
     ("hadoop", "the same with the sizes of Hadoop"),
     ("sizes", "the same with the sizes of a file (--distribution)"),
@@ -251,7 +303,8 @@ pub const WORKLOADS: [(&str, &str); 19] = [
 pub(super) fn usual_nodes(workload: &str) -> u32 {
     match workload {
         "all-to-all" => 32,
-        "ring-allreduce" | "all-gather" | "reduce-scatter" | "moe" => 64,
+        "moe" => 64,
+        name if Collective::named(name).is_some() => 64,
         "incast-permutation" => 128,
         _ => 1024,
     }
@@ -267,7 +320,10 @@ pub(super) fn usual_bytes(workload: &str) -> u32 {
 }
 
 /// Settings of Fairway's transport that RoCE NICs do not support.
-pub(super) const FAIRWAY_ONLY: [&str; 4] = ["paths", "path", "chunk", "policy-swap"];
+pub(super) const FAIRWAY_ONLY: [&str; 5] = ["paths", "path", "chunk", "turn", "policy-swap"];
+
+/// Settings that only the ranks of collective operations have.
+pub(super) const RANKS_ONLY: [&str; 4] = ["rounds", "slots", "direct-from", "combine"];
 
 /// Names of the topologies.
 pub(super) const TOPOLOGIES: [&str; 7] =

@@ -21,6 +21,7 @@ fn a_scenario_file_is_read() {
 fn other_networks_and_what_happens_to_them() {
     let mut settings = Settings::default();
     let text = "topology torus\nsizes 4x3\nhosts-per-switch 2\nnodes 24\nworkload ring-allreduce\n\
+                collectives flows\n\
                 routing dimension\npfc 100K:80K\nshared-buffer 1M:2000\nfail 24-25@5us..9us\n\
                 degrade 24-0@1ms:100G\n";
     settings.read(text).expect("a good file");

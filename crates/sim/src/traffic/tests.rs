@@ -45,7 +45,7 @@ fn a_wrong_matrix_is_refused_with_its_line() {
 fn collectives_bring_all_data_to_every_rank() {
     for hosts in [2u32, 3, 7, 16] {
         for kind in [Collective::RingAllReduce, Collective::AllGather, Collective::TreeAllReduce] {
-            let flows = collective(kind, hosts, 1 << 20);
+            let flows = collective(kind, hosts, 1 << 20, None);
             let mut data: Vec<Vec<bool>> =
                 (0..hosts).map(|host| (0..hosts).map(|other| other == host).collect()).collect();
             for (index, flow) in flows.iter().enumerate() {
@@ -60,8 +60,46 @@ fn collectives_bring_all_data_to_every_rank() {
             }
             assert!(data.iter().flatten().all(|known| *known), "{kind:?} of {hosts}");
         }
-        let ring = collective(Collective::ReduceScatter, hosts, 1 << 20);
+        let ring = collective(Collective::ReduceScatter, hosts, 1 << 20, None);
         assert_eq!(ring.len() as u32, hosts * (hosts - 1));
+    }
+}
+
+#[test]
+fn pieces_longer_than_a_slot_are_cut_and_travel_on_span_by_span() {
+    let (hosts, slot) = (4, 64 << 10);
+    for kind in [
+        Collective::RingAllReduce,
+        Collective::TreeAllReduce,
+        Collective::HalvingAllReduce,
+        Collective::DoublingAllReduce,
+        Collective::AllGather,
+        Collective::PairwiseAllToAll,
+    ] {
+        let whole = collective(kind, hosts, 1 << 20, None);
+        let cut = collective(kind, hosts, 1 << 20, Some(slot));
+        let bytes = |flows: &[Flow]| flows.iter().map(|flow| u64::from(flow.bytes)).sum::<u64>();
+        assert_eq!(bytes(&cut), bytes(&whole), "{kind:?}");
+        assert!(cut.iter().all(|flow| flow.bytes <= slot), "{kind:?}");
+        assert!(cut.len() > whole.len() && cut.len() <= kind.flows(4, 1 << 20, Some(slot)));
+        assert!(cut.iter().all(|flow| flow.after.iter().all(|after| after.delivered)));
+    }
+    // A piece of a ring is four spans, each of which waits for itself at the rank before.
+    let ring = collective(Collective::RingAllReduce, hosts, 1 << 20, Some(slot));
+    assert_eq!(ring.iter().filter(|flow| flow.after.is_empty()).count() as u32, 4 * hosts);
+    assert!(ring.iter().all(|flow| flow.after.len() <= 1));
+}
+
+#[test]
+fn pairwise_exchanges_go_to_one_host_at_a_time() {
+    let flows = collective(Collective::PairwiseAllToAll, 5, 500_000, None);
+    assert_eq!(flows.len(), 20);
+    for flow in &flows {
+        let distance = (flow.destination + 5 - flow.source) % 5;
+        let before: Vec<u32> =
+            flow.after.iter().map(|after| flows[after.flow as usize].source).collect();
+        let expected = if distance == 1 { vec![] } else { vec![(flow.source + 6 - distance) % 5] };
+        assert_eq!(before, expected, "{flow:?}");
     }
 }
 

@@ -37,6 +37,19 @@ pub enum OperationKind {
     Send,
 }
 
+impl OperationKind {
+    /// The collective by which the ranks execute it; `None` for computing and sending.
+    fn collective(self) -> Option<Collective> {
+        match self {
+            OperationKind::Compute { .. } | OperationKind::Send => None,
+            OperationKind::Collective(kind) => Some(kind),
+            OperationKind::Broadcast => Some(Collective::Broadcast),
+            OperationKind::Reduce => Some(Collective::Reduce),
+            OperationKind::AllToAll => Some(Collective::AllToAll),
+        }
+    }
+}
+
 /// An operation of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
@@ -76,19 +89,19 @@ pub struct Span {
 }
 
 impl Trace {
-    /// Converts the trace to flows that wait for each other, and returns which flows each operation
-    /// has.
+    /// Converts the trace to flows that wait for each other, in messages of at most `slot_bytes`,
+    /// and returns which flows each operation has.
     ///
     /// # Errors
     /// If the trace needs more than four million flows or waits.
-    pub fn flows(&self) -> Result<(Vec<Flow>, Vec<Span>), TraceError> {
+    pub fn flows(&self, slot_bytes: Option<u32>) -> Result<(Vec<Flow>, Vec<Span>), TraceError> {
         let mut program = Program::default();
         let mut last = vec![None; self.ranks as usize];
         let mut ends: Vec<BTreeMap<u32, u32>> = Vec::with_capacity(self.operations.len());
         let mut spans = Vec::with_capacity(self.operations.len());
         for operation in &self.operations {
             let first = program.flows.len();
-            if first.max(program.waits).saturating_add(operation.size()) > FLOWS_MAX {
+            if first.max(program.waits).saturating_add(operation.size(slot_bytes)) > FLOWS_MAX {
                 return Err(TraceError::TooLong { operation: operation.name.clone() });
             }
             let begins = operation.ranks.iter().map(|rank| match &operation.after {
@@ -96,7 +109,7 @@ impl Trace {
                 Some(after) => after.iter().filter_map(|at| ends[*at].get(rank).copied()).collect(),
             });
             let begins: Vec<Vec<u32>> = begins.collect();
-            let done = program.add(operation, &begins);
+            let done = program.add(operation, &begins, slot_bytes);
             let done: BTreeMap<u32, u32> = operation.ranks.iter().copied().zip(done).collect();
             done.iter().for_each(|(rank, end)| last[*rank as usize] = Some(*end));
             ends.push(done);
@@ -110,18 +123,13 @@ impl Trace {
 
 impl Operation {
     /// Upper bound both of the flows and steps, and of the waits, that the operation makes.
-    fn size(&self) -> usize {
+    fn size(&self, slot_bytes: Option<u32>) -> usize {
         let count = self.ranks.len();
         let waits = count.saturating_mul(3 + self.after.as_ref().map_or(1, Vec::len));
         let flows = match self.kind {
             OperationKind::Compute { .. } => 0,
-            OperationKind::Collective(Collective::TreeAllReduce)
-            | OperationKind::Broadcast
-            | OperationKind::Reduce
-            | OperationKind::Send => 2 * count,
-            OperationKind::Collective(_) | OperationKind::AllToAll => {
-                count.saturating_mul(2 * count)
-            }
+            OperationKind::Send => 1,
+            kind => kind.collective().map_or(0, |kind| kind.flows(count, self.bytes, slot_bytes)),
         };
         // Each flow waits for its source's rank and for one other flow, and its end is waited for.
         flows.saturating_mul(3).saturating_add(waits)
@@ -156,7 +164,12 @@ impl Program {
 
     /// Adds an operation; `begins` has, for each of its ranks, the steps to wait for. Returns the
     /// step at which each rank is done with the operation.
-    fn add(&mut self, operation: &Operation, begins: &[Vec<u32>]) -> Vec<u32> {
+    fn add(
+        &mut self,
+        operation: &Operation,
+        begins: &[Vec<u32>],
+        slot_bytes: Option<u32>,
+    ) -> Vec<u32> {
         let ranks = &operation.ranks;
         let waits = |at: usize| begins[at].iter().map(|step| placed(*step)).collect::<Vec<_>>();
         if let OperationKind::Compute { ps } = operation.kind {
@@ -173,7 +186,7 @@ impl Program {
             });
         }
         let first = self.flows.len() as u32;
-        let flows = flows_of(operation);
+        let flows = flows_of(operation, slot_bytes);
         let mut sent = vec![Vec::new(); ranks.len()];
         let mut comes = vec![Vec::new(); ranks.len()];
         let mut is_awaited = vec![false; flows.len()];
@@ -205,29 +218,13 @@ impl Program {
 }
 
 /// Returns the flows of an operation between its ranks, which are numbered from 0 here.
-fn flows_of(operation: &Operation) -> Vec<Flow> {
+fn flows_of(operation: &Operation, slot_bytes: Option<u32>) -> Vec<Flow> {
     let (count, bytes) = (operation.ranks.len() as u32, operation.bytes);
-    let parent = |rank: u32| (rank - 1) / 2;
     match operation.kind {
-        OperationKind::Compute { .. } => Vec::new(),
-        OperationKind::Collective(kind) => collective(kind, count, bytes),
-        OperationKind::Broadcast => {
-            let above = |rank: u32| match parent(rank) {
-                0 => Vec::new(),
-                parent => vec![placed(parent - 1)],
-            };
-            let down = |rank| Flow { after: above(rank), ..Flow::new(parent(rank), rank, bytes) };
-            (1..count).map(down).collect()
-        }
-        OperationKind::Reduce => {
-            let index = |rank: u32| count - 1 - rank;
-            let below = |rank: u32| (2 * rank + 1..=2 * rank + 2).filter(|child| *child < count);
-            let after = |rank| below(rank).map(|child| placed(index(child))).collect();
-            let up = |rank| Flow { after: after(rank), ..Flow::new(rank, parent(rank), bytes) };
-            (1..count).rev().map(up).collect()
-        }
-        OperationKind::AllToAll => super::all_to_all(count, bytes.div_ceil(count.max(1)).max(1)),
         OperationKind::Send => vec![Flow::new(0, 1, bytes)],
+        kind => kind
+            .collective()
+            .map_or_else(Vec::new, |kind| collective(kind, count, bytes, slot_bytes)),
     }
 }
 

@@ -3,10 +3,11 @@
 use super::Workload;
 use crate::adversary::Fault;
 use crate::finding::Finding;
-use crate::node::Output;
+use crate::node::{Late, Output};
 use crate::oracles::Model;
 use crate::plan::Plan;
 use crate::world::World;
+use fairway_device::drive::Access;
 use fairway_ub::wire::JettyId;
 use fairway_ub::{ChannelId, Event, SetupError};
 
@@ -27,6 +28,12 @@ impl Workload {
         if self.random.chance(plan.destroy) {
             let number = self.random.below(u64::from(plan.jetties)) as u32;
             self.destroy_or_create(world, model, plan, (node, number))?;
+            let is_destroyed = !self.applications[node].jetties[number as usize].alive;
+            // A program reads the events of the old Jetty before it gives a new one its number.
+            let is_read = world.nodes[node].outputs.is_empty();
+            if is_destroyed && is_read && plan.extras.untimely > 0 && self.random.chance(500) {
+                self.create_jetty(world, plan, node, number);
+            }
         }
         if plan.extras.groups > 0 && self.random.chance(plan.extras.regroup) {
             self.regroup(world, model, plan, node)?;
@@ -39,7 +46,34 @@ impl Workload {
                 self.close(world, model, plan, (index, side))?;
             }
         }
+        if plan.extras.untimely > 0 {
+            self.close_untimely(world, model, plan, node)?;
+        }
         Ok(())
+    }
+
+    /// Closes a connection while payload that was set aside for it is being copied, or while
+    /// receives wait to be reported in order.
+    fn close_untimely(
+        &mut self,
+        world: &mut World,
+        model: &mut Model,
+        plan: &Plan,
+        node: usize,
+    ) -> Result<(), Finding> {
+        let Some(nic) = world.nodes[node].nic() else { return Ok(()) };
+        let copies = |late: &&Late| matches!(late.access, Access::Copy { .. });
+        let is_copying = world.nodes[node].late.iter().any(|late| copies(&late));
+        if !(is_copying || nic.usage().unreported > 1) || !self.random.chance(plan.extras.untimely)
+        {
+            return Ok(());
+        }
+        let is_end = |index: &usize| plan.links[*index].nodes.contains(&node);
+        let links: Vec<_> = (0..plan.links.len()).filter(is_end).collect();
+        let index = self.random.pick(&links);
+        let side = usize::from(plan.links[index].nodes[1] == node);
+        world.adversary.count(Fault::Close);
+        self.close(world, model, plan, (index, side))
     }
 
     /// Handles a NIC's request to close a connection over which it no longer sends.

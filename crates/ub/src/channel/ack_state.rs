@@ -197,7 +197,7 @@ impl AckState {
         if !shared.is_injected(InjectedBug::AcknowledgeBeforePlacement) {
             cumulative = self.blocked.cumulative(cumulative);
         }
-        let edge = base.plus(tp.receive().capacity());
+        let edge = base.plus(tp.receive().recordable(&shared.bitmap_blocks));
         let mut ack = Ack {
             cumulative,
             echo: tp.echo(),
@@ -232,6 +232,7 @@ impl AckState {
         shared.counters.acks_sent += 1;
         self.is_due = false;
         self.echo = false;
+        self.is_marked = false;
         self.unacknowledged = 0;
         ack
     }

@@ -6,11 +6,9 @@ use self::liveness::Liveness;
 pub(super) use self::liveness::Silence;
 use super::{Channel, Timer};
 use crate::api::{DropReason, Event, Status};
-use crate::flow::Flows;
 use crate::injected_bug::InjectedBug;
 use crate::message::{MessagePlace, Outcome};
 use crate::placement::Verdict;
-use crate::random::Random;
 use crate::shared::{Schedule, Shared};
 use crate::tpg::ChannelGroups;
 use alloc::boxed::Box;
@@ -106,24 +104,17 @@ impl Channel {
         }
         self.flush(shared, Status::Flushed);
         self.life.repeats = CLOSES;
-        self.send_close(&mut shared.flows, &mut shared.random, &mut shared.schedule, now);
+        let path = self.choose_path(&mut shared.flows, &mut shared.random, now, 0, None);
+        self.send_close(&mut shared.schedule, now, path);
         if let Some(last_word) = &self.life.last_word {
             // The close follows the acknowledgement, if the path keeps order.
             self.acks.reply_by(last_word.1);
         }
     }
 
-    fn send_close(
-        &mut self,
-        flows: &mut Flows,
-        random: &mut Random,
-        schedule: &mut Schedule,
-        now: Instant,
-    ) {
+    fn send_close(&mut self, schedule: &mut Schedule, now: Instant, path: u8) {
         self.life.repeats -= 1;
         self.life.is_close_due = true;
-        // Successive attempts take different paths, in case one is dead.
-        let path = self.choose_path(flows, random, now, 0, None);
         self.acks.reply_by(path);
         self.mark_urgent(schedule);
         self.arm(schedule, Timer::Close, now + CLOSE_INTERVAL);
@@ -132,7 +123,9 @@ impl Channel {
     pub(crate) fn close_timer(&mut self, shared: &mut Shared, now: Instant) {
         match self.life.state {
             State::Closing if self.life.repeats > 0 => {
-                self.send_close(&mut shared.flows, &mut shared.random, &mut shared.schedule, now)
+                // Successive attempts take different paths, in case one is dead.
+                let path = self.paths.take_turn();
+                self.send_close(&mut shared.schedule, now, path)
             }
             State::Closing => self.closed(&mut shared.channels, &mut shared.events),
             State::Lingering => self.life.state = State::Gone,

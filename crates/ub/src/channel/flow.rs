@@ -22,11 +22,19 @@ pub(super) struct Line {
     began: Instant,
     /// Set if a round has ended and no other channel has had its turn since.
     has_ended: bool,
+    /// Packets that have been sent in the current message's turn.
+    turn_packets: u32,
 }
 
 impl Line {
     pub(super) fn new(now: Instant) -> Line {
-        Line { sending: List::default(), spent: List::default(), began: now, has_ended: false }
+        Line {
+            sending: List::default(),
+            spent: List::default(),
+            began: now,
+            has_ended: false,
+            turn_packets: 0,
+        }
     }
 
     /// The message whose turn it is.
@@ -40,9 +48,25 @@ impl Line {
         self.sending.is_empty()
     }
 
-    /// Moves a message that has had its turn behind the others in the queue.
+    /// Counts a packet of the current message's turn, which ends with the message.
     #[inline]
-    pub(super) fn put_last(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
+    pub(super) fn note_sent(&mut self, is_last: bool) {
+        self.turn_packets = if is_last { 0 } else { self.turn_packets.saturating_add(1) };
+    }
+
+    /// Puts a message whose chunk has ended behind the others in the queue, if its turn of so many
+    /// packets is over.
+    #[inline]
+    pub(super) fn end_turn(
+        &mut self,
+        messages: &mut Pool<Message>,
+        index: Index<Message>,
+        turn_packets: u32,
+    ) {
+        if self.turn_packets < turn_packets {
+            return;
+        }
+        self.turn_packets = 0;
         if self.sending.head() != self.sending.tail() {
             self.sending.unlink(messages, index);
             self.sending.push_back(messages, index);
@@ -167,7 +191,7 @@ impl Channel {
         }
         // A flow that had several messages queued before there was a scheduler may wait already.
         match (record.place, gate) {
-            (FlowPlace::Open, Gate::Paced) => record.place = FlowPlace::Paced,
+            (FlowPlace::Open, Gate::Paced(_)) => record.place = FlowPlace::Paced,
             (FlowPlace::Open, _) => {
                 record.place = FlowPlace::Spent;
                 self.line.spent.push_back(&mut shared.flows.spent(), flow);
@@ -200,7 +224,7 @@ impl Channel {
         if shared.flows.get(flow).place != FlowPlace::Paced {
             return self.expire_flow(&shared.config, &mut shared.flows, flow, now);
         }
-        if shared.flows.gate(flow, now) != Gate::Paced {
+        if !matches!(shared.flows.gate(flow, now), Gate::Paced(_)) {
             self.reopen(shared, flow);
             self.expire_flow(&shared.config, &mut shared.flows, flow, now);
         }

@@ -59,7 +59,7 @@ impl Channel {
             return Judgement::Drop(DropReason::Malformed);
         }
         match shared.mailboxes.get(get) {
-            Ok(local) => self.answer_with(shared, data, local, reserved),
+            Ok(local) => self.answer_with(shared, data, (local, None), reserved),
             Err(refusal) => Judgement::Refuse(refusal),
         }
     }

@@ -112,7 +112,9 @@ impl Channel {
             return Judgement::Drop(DropReason::Malformed);
         }
         match shared.segments.check(&access, Rights::READ) {
-            Ok((_, local)) => self.answer_with(shared, data, local, reserved),
+            Ok((admission, local)) => {
+                self.answer_with(shared, data, (local, admission.via), reserved)
+            }
             Err(refusal) => Judgement::Refuse(refusal),
         }
     }
@@ -121,7 +123,7 @@ impl Channel {
         &mut self,
         shared: &mut Shared,
         data: &Data,
-        local: LocalRange,
+        (local, via): (LocalRange, Option<u32>),
         reserved: Option<Index<Message>>,
     ) -> Judgement {
         let Some(index) = self.answer_for(shared, data, reserved) else {
@@ -129,6 +131,7 @@ impl Channel {
         };
         let answer = &mut shared.messages[index];
         answer.set_reply_bytes(local, self.mtu);
+        answer.own_answer().via = via;
         // The memory may be read again when a packet has to be resent: until the answer has
         // arrived, no operation that has to follow the READ may change it.
         let in_memory_order = data.order.tag == Tag::Mo;

@@ -285,11 +285,12 @@ impl Channel {
             }
         }
         let last = message.progress.note_sent();
+        self.line.note_sent(last);
         if last {
             self.delist(shared, index);
         } else if self.paths.is_chunk_over() {
-            // A message's turn is one chunk.
-            self.line.put_last(&mut shared.messages, index);
+            let turn_packets = shared.config.profile().message_turn_bytes.div_ceil(self.mtu);
+            self.line.end_turn(&mut shared.messages, index, turn_packets);
         }
         last
     }

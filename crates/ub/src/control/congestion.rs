@@ -22,7 +22,7 @@ mod controller_proxy;
 mod controller_state;
 mod processor;
 
-use super::ready_queue::{EventKind, ReadyQueue};
+use super::{EventKind, ReadyQueue};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use controller_state::ControllerState;

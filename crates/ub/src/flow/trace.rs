@@ -66,8 +66,9 @@ impl Flows {
     }
 
     #[inline]
-    pub(super) fn trace_rate(&mut self, index: FlowIndex, rate: u64) {
+    pub(super) fn trace_rate(&mut self, index: FlowIndex) {
         if let Some(trace) = &mut self.trace {
+            let rate = self.schedule.rate(FlowId(index.number()));
             trace.rate(
                 self.now,
                 self.records[index].channel.number(),

@@ -104,6 +104,8 @@ pub(crate) struct OwnAnswer {
     /// Set for the answer to a READ in memory order: operations that overlap it wait until it has
     /// arrived.
     pub(crate) is_tracked: bool,
+    /// The local Jetty that granted the peer's access, where Jetties guard the segments.
+    pub(crate) via: Option<u32>,
 }
 
 /// Content of an answer.
@@ -238,7 +240,7 @@ impl Body {
 impl OwnAnswer {
     /// An answer whose content is not known yet.
     pub(super) const PENDING: OwnAnswer =
-        OwnAnswer { reply: Reply::Pending, marks: false, is_tracked: false };
+        OwnAnswer { reply: Reply::Pending, marks: false, is_tracked: false, via: None };
 }
 
 impl OwnPut {

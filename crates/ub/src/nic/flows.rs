@@ -2,10 +2,9 @@
 
 use super::{UbDevice, channel_at};
 use crate::api::{ChannelId, SetupError};
-use crate::control::{EventQueue, Processor, ProcessorStats};
+use crate::control::{Processor, ProcessorStats};
 use crate::names::{ChannelIndex, FlowIndex};
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use fairway_policy::{FlowId, RateRegisters, Scheduler, Share};
 use fairway_wire::{Instant, JettyId};
 
@@ -63,15 +62,7 @@ impl UbDevice {
     ) -> Option<Processor> {
         let flows = &mut self.shared.flows;
         flows.now = now;
-        flows.events = None;
-        flows.takes_turns = false;
-        let count = self.shared.config.limits().flows;
-        flows.rates = Arc::new(RateRegisters::new(if controller.is_some() { count } else { 0 }));
-        let processor = controller.map(|controller| {
-            let queue = Arc::new(EventQueue::new(count));
-            flows.events = Some(queue.clone());
-            Processor::new(controller, queue, flows.rates.clone())
-        });
+        let processor = flows.schedule.set_scheduler(controller);
         for flow in self.shared.flows.all() {
             let channel = self.shared.flows.get(flow).channel;
             if let Some(channel) = channel_at(&mut self.entries, channel) {
@@ -137,7 +128,7 @@ impl UbDevice {
         flows.all().map(move |index| {
             let flow = flows.get(index);
             let channel = self.channel_name(flow.channel);
-            let rate = flows.rates.get(FlowId(index.number()));
+            let rate = flows.schedule.rate(FlowId(index.number()));
             FlowView {
                 flow: FlowId(index.number()),
                 jetty: flow.jetty,
@@ -147,10 +138,7 @@ impl UbDevice {
                 bytes: flow.bytes,
                 packets: flow.packets,
                 messages_waiting: flow.queued,
-                events: flows
-                    .events
-                    .as_ref()
-                    .map_or(0, |events| events.handled(FlowId(index.number()))),
+                events: flows.schedule.handled(FlowId(index.number())),
                 dequeue_rate: (rate != RateRegisters::UNLIMITED).then_some(rate),
             }
         })

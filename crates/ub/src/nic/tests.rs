@@ -321,6 +321,71 @@ fn packets_received_before_a_close_are_acknowledged() {
 }
 
 #[test]
+fn repeated_closes_take_different_paths() {
+    // This policy keeps its path until it is congested.
+    let plb = "cc=swift,path=plb".parse().unwrap();
+    let mut pair = Pair::with_policy(0, 4, Profile::default(), 64, &plb);
+    let channel = pair.channels[0];
+    pair.nics[0].close_channel(pair.now, channel).unwrap();
+    let mut paths = Vec::new();
+    for _ in 0..200 {
+        while let Some(transmit) = pair.nics[0].poll_transmit(pair.now) {
+            assert!(matches!(transmit.packet, Packet::Close(_)), "{transmit:?}");
+            paths.push(transmit.route.path);
+        }
+        let Some(next) = pair.nics[0].poll_timeout() else { break };
+        pair.now = next;
+        pair.nics[0].handle_timeout(pair.now);
+    }
+    assert!(paths.len() > 2, "{paths:?}");
+    assert!(paths.windows(2).all(|two| two[0] != two[1]), "{paths:?}");
+}
+
+/// A receiver that can record nothing behind the first missing packet's block shows the sender a
+/// window that ends there, so a loss costs that packet alone.
+#[test]
+fn receiver_without_blocks_shows_a_window_that_it_can_record() {
+    let limits = Limits {
+        channels: 4,
+        jetties: 8,
+        bitmap_blocks: 0,
+        window_packets: 256,
+        ..Limits::default()
+    };
+    let new = |n| UbDevice::new(Cna::new(n), &limits, &Profile::default(), u64::from(n));
+    let policy = "cc=fixed:16M".parse().unwrap();
+    let mut pair = Pair::between([1, 2].map(new), 0, 1, &policy);
+    let remote = pair.remote();
+    let packets = 720;
+    pair.post(1, Work::Write { remote }, packets * MTU);
+    let (mut edge, mut first, mut windows) = (limits.receive_window(), None, 0);
+    pair.run_until_idle(|_, transmit| match transmit.packet {
+        Packet::Ack(ack) if transmit.route.source == Cna::new(2) => {
+            let recordable = (ack.cumulative.value() + 1) / 16 * 16 + 16;
+            assert_eq!(ack.cumulative.value() + 1 + u32::from(ack.window), recordable);
+            (edge, windows) = (edge.max(recordable), windows + 1);
+            false
+        }
+        Packet::Data(data) => {
+            assert!(data.psn.value() < edge, "{:?} is beyond {edge}", data.psn);
+            // The first packet behind the first window is lost once.
+            let is_lost = first.is_none() && data.psn.value() >= 240;
+            first = first.or(is_lost.then_some(data.psn));
+            is_lost
+        }
+        _ => false,
+    });
+    assert!(first.is_some() && windows > 30, "{windows} windows");
+    let done = pair.completions(0);
+    assert_eq!(
+        done.iter().map(|one| (one.id, one.status)).collect::<Vec<_>>(),
+        [(1, Status::Success)]
+    );
+    let drops = pair.nics[1].counters().drops[DropReason::BitmapPool as usize];
+    assert_eq!(drops, 0, "packets were sent that could not be recorded");
+}
+
+#[test]
 fn every_operation_completes_under_heavy_loss() {
     for seed in 0..20 {
         let mut pair = Pair::new(0xFF_FF00, 4);
@@ -453,6 +518,28 @@ fn a_message_that_fits_a_chunk_leaves_before_the_next_one() {
     let first = numbers[0].0;
     assert!(numbers[..16].iter().all(|(message, _)| *message == first), "{numbers:?}");
     assert!(numbers[15].1 && numbers[31].1);
+}
+
+#[test]
+fn a_message_keeps_its_turn_for_as_long_as_the_profile_says() {
+    for (turn_bytes, first_turn) in [(0, 57), (60 * MTU, 80), (50 * MTU, 57)] {
+        let mut pair = Pair::with_profile(0, 4, Profile::new().message_turn_bytes(turn_bytes));
+        let remote = pair.remote();
+        for id in 0..2 {
+            pair.post(id, Work::Write { remote }, 80 * MTU);
+        }
+        let sent: Vec<_> = core::iter::from_fn(|| pair.nics[0].poll_transmit(pair.now))
+            .filter_map(|transmit| match transmit.packet {
+                Packet::Data(data) => Some(data.message),
+                _ => None,
+            })
+            .collect();
+        let turns: Vec<_> = sent.chunk_by(|one, next| one == next).map(<[_]>::len).collect();
+        assert!(
+            turns.len() > 1 && turns[0] == first_turn,
+            "turns of {turn_bytes} bytes: {turns:?}"
+        );
+    }
 }
 
 mod aborting;

@@ -115,3 +115,29 @@ fn one_loss_costs_two_blocks_and_not_a_window() {
     window.record(Psn::new(5), &mut pool);
     assert_eq!(window.base(), Psn::new(900));
 }
+
+#[test]
+fn window_without_free_blocks_is_as_long_as_what_can_be_recorded() {
+    let mut pool = Pool::new(2);
+    let mut window = ReceiveWindow::new(Psn::new(5), 1024);
+    assert_eq!(window.recordable(&pool), window.capacity());
+    let record = |window: &mut ReceiveWindow, pool: &mut Pool<u16>, psn| {
+        window.admit(Psn::new(psn), pool).map(|()| window.record(Psn::new(psn), pool))
+    };
+    record(&mut window, &mut pool, 20).unwrap();
+    assert_eq!(window.recordable(&pool), window.capacity(), "a block is left");
+    record(&mut window, &mut pool, 300).unwrap();
+    // The second block of PSNs has a record, and the third has none.
+    assert_eq!(window.recordable(&pool), 32 - 5);
+    assert_eq!(record(&mut window, &mut pool, 32), Err(Unrecorded::PoolExhausted));
+    for psn in 5..32 {
+        assert!(psn == 20 || record(&mut window, &mut pool, psn).is_ok(), "{psn}");
+    }
+    // The base has moved, and its block is part of the window.
+    assert_eq!(window.base(), Psn::new(32));
+    assert_eq!(window.recordable(&pool), window.capacity());
+    // The window is never empty.
+    let empty = Pool::new(0);
+    assert_eq!(ReceiveWindow::new(Psn::new(15), 128).recordable(&empty), 1);
+    assert_eq!(ReceiveWindow::new(Psn::new(16), 128).recordable(&empty), 16);
+}

@@ -1,4 +1,5 @@
-use super::{PathSockets, Role, path_sockets};
+use super::{PathSockets, Role, path_sockets, socket_pairs, sockets_for};
+use std::collections::BTreeSet;
 
 #[test]
 fn both_ends_agree_for_every_number_of_sockets() {
@@ -27,6 +28,38 @@ fn the_first_paths_are_all_different() {
                 seen[local][remote] = true;
             }
         }
+    }
+}
+
+#[test]
+fn two_ends_with_sockets_for_their_paths_have_a_pair_for_every_path() {
+    let requested =
+        [1, 2, 4, 5, 16, 17, 64, 65, 100, 255, 256].map(|paths| (paths, sockets_for(paths)));
+    for (client_paths, client) in requested {
+        assert!((client - 1) * (client - 1) < client_paths as usize);
+        for (server_paths, server) in requested {
+            let agreed = client_paths.min(server_paths);
+            let pair = |path| {
+                let PathSockets { local, remote } =
+                    path_sockets(Role::Client, path as u8, client, server);
+                (local, remote)
+            };
+            let pairs: BTreeSet<_> = (0..agreed).map(pair).collect();
+            assert_eq!(pairs.len(), agreed as usize, "{client_paths} {server_paths}");
+        }
+    }
+    assert_eq!([16, 17, 64, 256].map(sockets_for), [4, 5, 8, 16]);
+}
+
+#[test]
+fn pairs_of_sockets_are_counted_as_the_paths_use_them() {
+    for (paths, client, server) in [(256, 4, 4), (256, 16, 4), (200, 2, 2), (3, 4, 4), (1, 1, 1)] {
+        let pair = |path| {
+            let ends = path_sockets(Role::Client, path as u8, client, server);
+            (ends.local, ends.remote)
+        };
+        let used: BTreeSet<_> = (0..paths).map(pair).collect();
+        assert_eq!(socket_pairs(paths, (client, server)) as usize, used.len());
     }
 }
 

@@ -6,7 +6,7 @@ use fairway_guest::policy::{
     AckSample, CongestionControl, LossSample, Swift as BuiltIn, SwiftParameters,
 };
 use fairway_guest::wire::Instant;
-use fairway_guest::{Beginning, Start, congestion_control};
+use fairway_guest::{Beginning, Start, congestion_control, isqrt};
 
 struct Swift(BuiltIn);
 
@@ -34,7 +34,7 @@ impl Start for Swift {
         if let Some(window) = beginning.window_bytes {
             parameters.initial_bytes = window;
         }
-        Ok(Swift(BuiltIn::new(parameters, beginning.mtu_bytes)))
+        Ok(Swift(BuiltIn::with_root(parameters, beginning.mtu_bytes, isqrt)))
     }
 }
 

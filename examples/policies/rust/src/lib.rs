@@ -1,11 +1,11 @@
 //! Policies for Fairway in Rust, compiled to WebAssembly and loaded while it runs.
 //!
 //! A policy implements the traits of `fairway-policy`, as the built-in ones do, and [`Start`]; one
-//! line exports it: `congestion_control!(Mine, hooks = [on_spurious]);` or `path_choice!(Mine);`.
-//! `examples/` has whole policies. Build them with
+//! line exports it: `congestion_control!(Mine, hooks = [on_spurious]);`, `path_choice!(Mine);`,
+//! `loss_detector!(Mine);` or `scheduler!(Mine);`. `examples/` has whole policies. Build them with
 //! `cargo build --release --examples` in this folder; each is a file of a few KB.
 //!
-//! No allocation is possible, and a panic ends the use of the policy.
+//! A policy can allocate memory while it starts, and not later. A panic ends its use.
 #![no_std]
 
 use core::cell::UnsafeCell;
@@ -13,20 +13,38 @@ use core::mem::offset_of;
 
 pub use fairway_policy as policy;
 use fairway_policy::{
-    AckSample, ChunkRequest, CongestionControl, LossSample, PathChoice, PathView,
+    AckSample, ChunkRequest, CongestionControl, LossSample, PathAck, PathChoice, PathView,
 };
 pub use fairway_wire as wire;
 use fairway_wire::{Duration, Instant};
 
+#[cfg(target_arch = "wasm32")]
+mod bare;
+mod loss;
 mod parameters;
+mod scheduler;
 
+#[doc(hidden)]
+pub use loss::{
+    detector_is_lost, detector_overdue_after, detector_progress, detector_reordering,
+    start_detector,
+};
 pub use parameters::{Parameter, Parameters};
+#[doc(hidden)]
+pub use scheduler::{
+    Flows, flow_ended, flow_started, on_hint, on_transmit, rates_address, share_changed,
+    start_scheduler,
+};
 
 /// The version of the interface that this is made for.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 
 /// How a policy begins.
 pub trait Start: Sized {
+    /// Whether it is a congestion control that spends credit: it then also exports the hooks
+    /// `on_sent`, `credit_request` and `on_credit`.
+    const SPENDS_CREDIT: bool = false;
+
     /// With what the host says.
     ///
     /// # Errors
@@ -41,8 +59,19 @@ pub struct Beginning<'a> {
     pub mtu_bytes: u32,
     /// `name=value:name=value`.
     pub parameters: Parameters<'a>,
+    /// Number of flows, for a scheduler.
+    pub flows: u32,
     /// The window of the policy that this one takes the place of.
     pub window_bytes: Option<u64>,
+}
+
+/// The square root, rounded down: the host's, which takes less time than one that is made of
+/// instructions of the module.
+pub fn isqrt(value: u64) -> u64 {
+    #[cfg(target_arch = "wasm32")]
+    return bare::isqrt(value);
+    #[cfg(not(target_arch = "wasm32"))]
+    return value.isqrt();
 }
 
 /// The memory shared with the host; docs/policies.md has the layout, which is frozen.
@@ -62,8 +91,19 @@ struct Decision {
     pacing_bytes_per_second: u64,
     pacing_burst_bytes: u32,
     chunk_bytes: u32,
-    reserved: [u64; 5],
+    allowance_bytes: u64,
+    total_bytes: u64,
+    request_at_ps: u64,
+    ahead_bytes: u64,
+    request_flags: u32,
+    reserved: u32,
 }
+
+/// Indexes of what a module states, in `Area::start`.
+const EVENT_BYTES: usize = 8;
+const TRAITS: usize = 9;
+const COMPARES_ACROSS_PATHS: u32 = 1;
+const PACES_WITHIN_WINDOW: u32 = 2;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -123,6 +163,7 @@ fn start<P: Start>(slot: &Slot<P>) -> bool {
     let beginning = Beginning {
         mtu_bytes: area.start[0],
         parameters: Parameters::new(text),
+        flows: area.start[3],
         window_bytes: window,
     };
     match P::start(&beginning) {
@@ -142,7 +183,9 @@ fn start<P: Start>(slot: &Slot<P>) -> bool {
 #[doc(hidden)]
 pub fn start_congestion<P: Start + CongestionControl>(slot: &Slot<P>) -> u32 {
     let started = start(slot);
-    with(slot, |_| ());
+    if with(slot, |policy| policy.paces_within_window()) {
+        area().start[TRAITS] |= PACES_WITHIN_WINDOW;
+    }
     u32::from(!started)
 }
 
@@ -153,7 +196,10 @@ pub fn start_path<P: Start + PathChoice>(slot: &Slot<P>) -> u32 {
 
 /// Calls the policy, and writes down what it has decided.
 #[doc(hidden)]
-pub fn with<P: CongestionControl, R: Default>(slot: &Slot<P>, call: impl FnOnce(&mut P) -> R) -> R {
+pub fn with<P: Start + CongestionControl, R: Default>(
+    slot: &Slot<P>,
+    call: impl FnOnce(&mut P) -> R,
+) -> R {
     let Some(policy) = slot.get() else { return R::default() };
     let answer = call(policy);
     let decision = &mut area().decision;
@@ -162,7 +208,23 @@ pub fn with<P: CongestionControl, R: Default>(slot: &Slot<P>, call: impl FnOnce(
     decision.pacing_burst_bytes = policy.pacing_burst_bytes();
     // The host takes no more than what remains.
     decision.chunk_bytes = policy.chunk_bytes(u64::from(u32::MAX));
+    if P::SPENDS_CREDIT {
+        decision.allowance_bytes = policy.allowance_bytes();
+        decision.request_at_ps = policy.credit_request_at().map_or(0, Instant::as_ps);
+        decision.ahead_bytes = policy.credit_ahead_bytes();
+    }
     answer
+}
+
+/// Asks the policy whether it requests credit.
+#[doc(hidden)]
+pub fn credit_request<P: Start + CongestionControl>(slot: &Slot<P>, now: u64, backlog: u64) -> u32 {
+    let now = Instant::from_ps(now);
+    let Some(request) = with(slot, |policy| policy.credit_request(now, backlog)) else { return 0 };
+    let decision = &mut area().decision;
+    decision.total_bytes = request.total_bytes;
+    decision.request_flags = u32::from(request.resend) | u32::from(request.blocked) << 1;
+    1
 }
 
 fn pair(word: u64) -> (u32, u32) {
@@ -205,28 +267,70 @@ pub fn loss() -> LossSample {
     }
 }
 
+#[doc(hidden)]
+pub fn path_ack() -> PathAck {
+    let words = &area().sample;
+    let (acked_packets, marked_packets) = pair(words[2]);
+    PathAck {
+        now: Instant::from_ps(words[0]),
+        acked_packets,
+        marked_packets,
+        rtt: (words[3] & 1 != 0).then(|| Duration::from_ps(words[1])),
+    }
+}
+
+static VIEWS: Single<[PathView; 256]> = Single(UnsafeCell::new(
+    [PathView {
+        smoothed_rtt: Duration::ZERO,
+        probed_rtt: Duration::ZERO,
+        rtt_deviation: Duration::ZERO,
+        in_flight: 0,
+        sent: 0,
+        lost: 0,
+        marked: 0,
+        usable: false,
+    }; 256],
+));
+
+/// The paths that the host reports.
+fn views(count: u32) -> &'static [PathView] {
+    // Safety: only the functions that the host calls use it, one at a time, each once.
+    let views = unsafe { &mut *VIEWS.0.get() };
+    let count = (count as usize).min(views.len());
+    for (view, path) in views.iter_mut().zip(&area().paths[..count]) {
+        view.smoothed_rtt = Duration::from_ps(path.smoothed_rtt_ps);
+        view.rtt_deviation = Duration::from_ps(path.rtt_deviation_ps);
+        view.in_flight = path.in_flight;
+        view.sent = path.sent;
+        view.lost = path.lost;
+        view.marked = path.marked;
+        view.usable = path.flags & 1 != 0;
+    }
+    &views[..count]
+}
+
 /// Requests a path from the policy.
 #[doc(hidden)]
 pub fn choose<P: PathChoice>(slot: &Slot<P>, count: u32) -> u32 {
     let Some(policy) = slot.get() else { return 0 };
-    let area = area();
-    let (bytes, random) = pair(area.sample[1]);
-    let request = ChunkRequest { now: Instant::from_ps(area.sample[0]), bytes, random };
-    let mut views = [PathView::default(); 256];
-    let count = (count as usize).min(views.len());
-    for (view, path) in views.iter_mut().zip(&area.paths[..count]) {
-        *view = PathView {
-            smoothed_rtt: Duration::from_ps(path.smoothed_rtt_ps),
-            rtt_deviation: Duration::from_ps(path.rtt_deviation_ps),
-            in_flight: path.in_flight,
-            sent: path.sent,
-            lost: path.lost,
-            marked: path.marked,
-            usable: path.flags & 1 != 0,
-            ..PathView::default()
-        };
+    let sample = &area().sample;
+    let (bytes, random) = pair(sample[1]);
+    let request = ChunkRequest { now: Instant::from_ps(sample[0]), bytes, random };
+    policy.choose(views(count), &request) as u32
+}
+
+/// Asks the policy whether a chunk may leave.
+#[doc(hidden)]
+pub fn has_room<P: PathChoice>(slot: &Slot<P>, count: u32) -> u32 {
+    slot.get().as_ref().map_or(1, |policy| u32::from(policy.has_room(views(count))))
+}
+
+/// Passes an event to a policy of any kind.
+#[doc(hidden)]
+pub fn tell<P>(slot: &Slot<P>, call: impl FnOnce(&mut P)) {
+    if let Some(policy) = slot.get() {
+        call(policy);
     }
-    policy.choose(&views[..count], &request) as u32
 }
 
 /// Exports a congestion control: a type with `CongestionControl` and `Start`. Of the hooks that
@@ -288,6 +392,43 @@ macro_rules! hook {
             })
         }
     };
+    (on_sent) => {
+        #[unsafe(no_mangle)]
+        extern "C" fn on_sent(now_ps: u64, bytes: u32, backlog_bytes: u64) {
+            let now = $crate::wire::Instant::from_ps(now_ps);
+            $crate::with(&POLICY, |policy| {
+                $crate::policy::CongestionControl::on_sent(policy, now, bytes, backlog_bytes)
+            })
+        }
+    };
+    (credit_request) => {
+        #[unsafe(no_mangle)]
+        extern "C" fn credit_request(now_ps: u64, backlog_bytes: u64) -> u32 {
+            $crate::credit_request(&POLICY, now_ps, backlog_bytes)
+        }
+    };
+    (has_room) => {
+        #[unsafe(no_mangle)]
+        extern "C" fn has_room(count: u32) -> u32 {
+            $crate::has_room(&POLICY, count)
+        }
+    };
+    (on_path_ack) => {
+        #[unsafe(no_mangle)]
+        extern "C" fn on_path_ack(path: u32) {
+            $crate::tell(&POLICY, |policy| {
+                $crate::policy::PathChoice::on_ack(policy, path as usize, &$crate::path_ack())
+            })
+        }
+    };
+    (on_path_loss) => {
+        #[unsafe(no_mangle)]
+        extern "C" fn on_path_loss(path: u32) {
+            $crate::tell(&POLICY, |policy| {
+                $crate::policy::PathChoice::on_loss(policy, path as usize, &$crate::loss())
+            })
+        }
+    };
     (on_credit) => {
         #[unsafe(no_mangle)]
         extern "C" fn on_credit(now_ps: u64, bytes: u32) {
@@ -299,10 +440,15 @@ macro_rules! hook {
     };
 }
 
-/// Exports a path choice: a type with `PathChoice` and `Start`.
+/// Exports a path choice: a type with `PathChoice` and `Start`. Of the hooks `has_room`,
+/// `on_path_ack` and `on_path_loss` those that are named are exported; the others cost nothing.
 #[macro_export]
 macro_rules! path_choice {
     ($policy:ty) => {
+        $crate::path_choice!($policy, hooks = []);
+    };
+    ($policy:ty, hooks = [$($hook:ident),*]) => {
+        $($crate::hook!($hook);)*
         static POLICY: $crate::Slot<$policy> = $crate::Slot::new();
         $crate::exports!();
         #[unsafe(no_mangle)]
@@ -330,28 +476,4 @@ macro_rules! exports {
             $crate::area_address()
         }
     };
-}
-
-#[cfg(target_arch = "wasm32")]
-mod bare {
-    use core::alloc::{GlobalAlloc, Layout};
-
-    /// There is no heap: a policy has what it needs from the start.
-    struct NoHeap;
-
-    // Safety: it gives nothing out.
-    unsafe impl GlobalAlloc for NoHeap {
-        unsafe fn alloc(&self, _: Layout) -> *mut u8 {
-            core::ptr::null_mut()
-        }
-        unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
-    }
-
-    #[global_allocator]
-    static HEAP: NoHeap = NoHeap;
-
-    #[panic_handler]
-    fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-        core::arch::wasm32::unreachable()
-    }
 }

@@ -55,6 +55,18 @@ impl Parameter<'_> {
         }
     }
 
+    /// A rate with bps, Kbps, Mbps or Gbps (powers of 1000), in bits per second.
+    pub fn bits(&self) -> Option<u64> {
+        let (number, unit) = self.digits().filter(|(number, _)| *number <= 1_000_000_000)?;
+        match unit {
+            "bps" => Some(number),
+            "Kbps" => Some(number * 1_000),
+            "Mbps" => Some(number * 1_000_000),
+            "Gbps" => Some(number * 1_000_000_000),
+            _ => None,
+        }
+    }
+
     /// A time with ns, us, ms or s.
     pub fn time(&self) -> Option<Duration> {
         let (number, unit) = self.digits().filter(|(number, _)| *number <= 1_000_000)?;

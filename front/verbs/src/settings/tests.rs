@@ -39,6 +39,7 @@ fn everything_can_be_set() {
         ("FAIRWAY_EMULATE", "loss=1%"),
         ("FAIRWAY_EMULATE_SEED", "7"),
         ("FAIRWAY_POLICY", "cc=swift"),
+        ("FAIRWAY_WEIGHTS", "3=4"),
         ("FAIRWAY_PATHS", "16"),
     ])
     .expect("fine");
@@ -46,6 +47,19 @@ fn everything_can_be_set() {
     assert!(!options.segmentation && options.dcqcn && options.out_of_order);
     assert_eq!(options.emulate.map(|(_, seed)| seed), Some(7));
     assert_eq!((options.policy.as_deref(), options.paths), (Some("cc=swift"), Some(16)));
+    assert_eq!(options.service_levels.share(3).tenant_weight, 4);
+}
+
+#[test]
+fn roce_takes_a_scheduler_alone() {
+    for policy in ["sched=drr", "drr:quantum=8K", "sched=water-filling:line=10Gbps"] {
+        let (_, options) = with(&[("FAIRWAY_POLICY", policy)]).expect("a scheduler");
+        assert_eq!(options.policy.as_deref(), Some(policy));
+    }
+    for policy in ["cc=swift", "sched=drr,path=plb", "sched=nothing"] {
+        let SettingError(text) = with(&[("FAIRWAY_POLICY", policy)]).unwrap_err();
+        assert!(text.contains(policy) && text.contains("sched=drr"), "{text}");
+    }
 }
 
 #[test]

@@ -17,7 +17,6 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// Buffer sizes of a TCP socket for each direction, larger than any bandwidth-delay product of the
 /// matrix.
 const TCP_MEMORY: &str = "4096 131072 67108864";
-const HOSTS: usize = 4;
 /// Number of links that a packet crosses in both directions.
 const LINKS: u32 = 8;
 
@@ -29,14 +28,25 @@ pub struct Emulator {
 }
 
 impl Emulator {
+    /// Number of hosts of each network.
+    pub const HOSTS: usize = 4;
+
     /// Starts the network of a cell, whose hosts send packets of at most `mtu` bytes.
     ///
     /// # Errors
     /// The emulator did not start: it requires root, `ip` and TUN.
     pub fn start(cell: Cell, mtu: u32, speedup: u32) -> io::Result<Self> {
+        Emulator::of_topology(&topology(cell, mtu, speedup), mtu)
+    }
+
+    /// Starts the network of a topology file with this text, which has [`Emulator::HOSTS`] hosts.
+    ///
+    /// # Errors
+    /// As [`Emulator::start`].
+    pub fn of_topology(text: &str, mtu: u32) -> io::Result<Self> {
         let scratch = Scratch::new("networks")?;
         let file = scratch.0.join("network.txt");
-        std::fs::write(&file, topology(cell, mtu, speedup))?;
+        std::fs::write(&file, text)?;
         let prefix = format!("fwb{}", std::process::id());
         let mut emulate = Command::new(fairway()?);
         emulate.args(["emulate", "--json", "--prefix", &prefix, "--topology"]).arg(&file);
@@ -57,7 +67,7 @@ impl Emulator {
         let running = Running::start(&mut emulate, "fairway emulate")?;
         let emulator = Emulator { running: Some(running), prefix, _scratch: scratch };
         emulator.await_hosts()?;
-        for host in 0..HOSTS {
+        for host in 0..Emulator::HOSTS {
             emulator.prepare(host, mtu)?;
         }
         Ok(emulator)
@@ -65,7 +75,7 @@ impl Emulator {
 
     /// Waits until the emulator has printed a line for each host, whose namespaces then exist.
     fn await_hosts(&self) -> io::Result<()> {
-        for _ in 0..=HOSTS {
+        for _ in 0..=Emulator::HOSTS {
             let line = self.running.as_ref().map_or(Ok(None), |running| running.line(TIMEOUT))?;
             line.ok_or_else(|| {
                 io::Error::other("fairway emulate ended before the network was made")
@@ -140,8 +150,9 @@ fn topology(cell: Cell, mtu: u32, speedup: u32) -> String {
     let queue = cell.queue_bytes(mtu + 38);
     // Each packet crosses one link from a host.
     let loss = f64::from(loss) / 1e6;
+    let hosts = Emulator::HOSTS;
     format!(
-        "topology leaf-spine\nnodes {HOSTS}\nhosts-per-leaf 2\nlink {rate}M\nlatency {latency_ns}ns\n\
+        "topology leaf-spine\nnodes {hosts}\nhosts-per-leaf 2\nlink {rate}M\nlatency {latency_ns}ns\n\
          queue {queue}\necn off\nloss {loss:.6}\ndegrade 3-5@0us:{megabits}M\n"
     )
 }

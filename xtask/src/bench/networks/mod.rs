@@ -20,8 +20,9 @@ mod running;
 mod table;
 
 pub use cells::Cell;
-use emulator::Emulator;
+pub use emulator::Emulator;
 use flows::{Controller, Flow, Sample};
+pub use running::Running;
 
 /// Default congestion controls, by their names in the table.
 const CONTROLLERS: [&str; 3] = ["default", "cubic", "eqds"];

@@ -61,7 +61,7 @@ fn errors_name_the_line() {
             Err(error) => {
                 assert!(error.to_string().contains(words) && !words.is_empty(), "{text}: {error}")
             }
-            Ok(trace) => assert!(words.is_empty() && trace.flows().is_err(), "{text}"),
+            Ok(trace) => assert!(words.is_empty() && trace.flows(None).is_err(), "{text}"),
         }
     }
     let many = format!("ranks 262144\n{}", "compute all 1us\n".repeat(17));
@@ -87,7 +87,7 @@ fn damaged_traces_do_no_harm() {
         }
         let Ok(text) = String::from_utf8(bytes) else { continue };
         let Ok(trace) = parse_trace(&text) else { continue };
-        let Ok((flows, spans)) = trace.flows() else { continue };
+        let Ok((flows, spans)) = trace.flows(None) else { continue };
         assert_eq!(spans.len(), trace.operations.len());
         for (index, flow) in flows.iter().enumerate() {
             assert!(flow.is_step() || (flow.bytes > 0 && flow.source != flow.destination));
@@ -104,7 +104,7 @@ fn damaged_traces_do_no_harm() {
 #[test]
 fn an_operation_begins_when_its_ranks_do() {
     let trace = parse("ranks 4\ncompute all 5us\nall-gather all 4K\n");
-    let (flows, spans) = trace.flows().expect("few");
+    let (flows, spans) = trace.flows(None).expect("few");
     assert_eq!(spans[0].flows, 0..4);
     assert_eq!(spans[1].flows, 4..4 + 12 + 4);
     assert!(flows[..4].iter().all(|flow| flow.is_step() && flow.start_ps == 5_000_000));
@@ -119,12 +119,12 @@ fn an_operation_begins_when_its_ranks_do() {
 
 #[test]
 fn trees_go_down_and_up() {
-    let (flows, _) = parse("ranks 5\nbroadcast 4,0,1,2,3 1M\n").flows().expect("few");
+    let (flows, _) = parse("ranks 5\nbroadcast 4,0,1,2,3 1M\n").flows(None).expect("few");
     let ends: Vec<_> = flows[..4].iter().map(|flow| (flow.source, flow.destination)).collect();
     assert_eq!(ends, [(4, 0), (4, 1), (0, 2), (0, 3)]);
     assert_eq!((flows[0].after.len(), &flows[2].after), (0, &vec![placed(0)]));
-    let (flows, _) = parse("ranks 5\nreduce 4,0,1,2,3 1M\n").flows().expect("few");
+    let (flows, _) = parse("ranks 5\nreduce 4,0,1,2,3 1M\n").flows(None).expect("few");
     let ends: Vec<_> = flows[..4].iter().map(|flow| (flow.source, flow.destination)).collect();
-    assert_eq!(ends, [(3, 0), (2, 0), (1, 4), (0, 4)]);
-    assert_eq!(flows[3].after, [placed(1), placed(0)]);
+    assert_eq!(ends, [(1, 4), (2, 0), (3, 0), (0, 4)]);
+    assert_eq!(flows[3].after, [placed(1), placed(2)]);
 }

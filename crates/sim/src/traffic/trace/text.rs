@@ -4,7 +4,7 @@
 //! ranks 8
 //! group pair 0,4
 //! compute all 100us              # each rank, before anything else
-//! sum: all-reduce 0-3 64M        # by a ring; "tree" goes up and down a binary tree
+//! sum: all-reduce 0-3 64M        # by a ring; or "tree", "halving", "doubling"
 //! all-gather 4-7 16M
 //! work: compute 0-3 1ms after=-  # beside the sum: it waits for nothing
 //! all-reduce pair 8M tree after=sum,work
@@ -186,11 +186,14 @@ fn kind(what: &str, how_much: &str, rest: &[&str]) -> Result<OperationKind, Trac
         }
         ("all-reduce", [] | ["ring"]) => OperationKind::Collective(Collective::RingAllReduce),
         ("all-reduce", ["tree"]) => OperationKind::Collective(Collective::TreeAllReduce),
+        ("all-reduce", ["halving"]) => OperationKind::Collective(Collective::HalvingAllReduce),
+        ("all-reduce", ["doubling"]) => OperationKind::Collective(Collective::DoublingAllReduce),
         ("reduce-scatter", [] | ["ring"]) => OperationKind::Collective(Collective::ReduceScatter),
         ("all-gather", [] | ["ring"]) => OperationKind::Collective(Collective::AllGather),
         ("broadcast", [] | ["tree"]) => OperationKind::Broadcast,
         ("reduce", [] | ["tree"]) => OperationKind::Reduce,
         ("all-to-all", []) => OperationKind::AllToAll,
+        ("all-to-all", ["pairwise"]) => OperationKind::Collective(Collective::PairwiseAllToAll),
         ("send", []) => OperationKind::Send,
         (
             "compute" | "all-reduce" | "reduce-scatter" | "all-gather" | "broadcast" | "reduce"

@@ -2,7 +2,7 @@
 
 use super::CongestionKind;
 use super::controller_state::{ControllerState, Taken};
-use crate::control::ready_queue::ReadyQueue;
+use crate::control::ReadyQueue;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use fairway_policy::{AckSample, CongestionControl, CreditRequest, FlowId, LossSample};

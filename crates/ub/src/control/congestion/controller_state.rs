@@ -2,7 +2,7 @@
 //! carry decisions the other.
 
 use super::CongestionKind;
-use crate::control::slot::Slot;
+use crate::control::Slot;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use fairway_policy::{CongestionControl, CreditRequest};
 use fairway_wire::Instant;

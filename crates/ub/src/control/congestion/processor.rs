@@ -2,10 +2,7 @@
 
 use super::controller_state::ControllerState;
 use super::{CongestionController, CongestionKind};
-use crate::control::multiplexer::Multiplexer;
-use crate::control::processor::ProcessorStats;
-use crate::control::ready_queue::{EventKind, ReadyQueue};
-use crate::control::slot::{Cursor, Gathered, Slot};
+use crate::control::{Cursor, EventKind, Gathered, Multiplexer, ProcessorStats, ReadyQueue, Slot};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -1,7 +1,8 @@
 //! Memory that is reached by way of Jetties, and rights that change.
 
 use super::*;
-use crate::api::Grant;
+use crate::api::{Grant, OrderRequest};
+use crate::policy::{PolicySpec, Share};
 use fairway_wire::{AtomicOperator, Tag};
 
 const DOMAIN: u32 = 9;
@@ -266,4 +267,52 @@ fn access_to_no_bytes_of_no_segment_is_refused_where_memory_is_not_guarded() {
         RemoteRange { token_id: fairway_wire::TokenId::new((1 << 20) - 1), ..pair.remote() };
     pair.request_twice(remote, 0, false);
     assert_eq!(pair.statuses(), [Status::RemoteAccess; 2]);
+}
+
+/// The line to the first node is the bottleneck, and two of its Jetties read.
+#[test]
+fn answers_have_the_share_of_the_jetty_that_grants_the_access() {
+    let mut pair = guarded(access(Rights::ALL));
+    let queue = pair.queues[1];
+    let other = pair.nics[1].create_jetty(&JettyConfig::new(queue, queue)).unwrap();
+    pair.nics[1].set_jetty_grant(other, access(Rights::ALL)).unwrap();
+    let heavy = Share { weight: 3, ..Share::default() };
+    pair.nics[1].set_share(other, heavy).unwrap();
+    let policy: PolicySpec = "sched=drr:quantum=8K".parse().unwrap();
+    let flows = pair.nics[1].limits().flows;
+    pair.nics[1].set_scheduler(pair.now, Some(policy.build_scheduler(flows)));
+    let queue = pair.queues[0];
+    let second = pair.nics[0].create_jetty(&JettyConfig::new(queue, queue)).unwrap();
+    // Small READs through the first Jetty, large ones through the one with the weight 3.
+    for (jetty, via, length, count) in
+        [(pair.jetties[0], pair.jetties[1], 4000, 30), (second, other, 1_000_000, 4)]
+    {
+        let work = Work::Read { remote: pair.via(via.value()) };
+        let local = LocalRange { segment: pair.segments[0], offset: 0, length };
+        let (channel, order) = (pair.channels[0], OrderRequest::default());
+        for id in 0..count {
+            let request = WorkRequest { id, channel, work, local, signaled: true, order };
+            pair.nics[0].post(pair.now, jetty, &request).unwrap();
+        }
+    }
+    let mut bytes = [0; 2];
+    while bytes[0] < 100_000 {
+        pair.now = pair.now + Duration::from_us(1);
+        for n in 0..2 {
+            pair.nics[n].handle_timeout(pair.now);
+        }
+        while let Some(transmit) = pair.nics[0].poll_transmit(pair.now) {
+            pair.deliver(1, &transmit);
+        }
+        if let Some(transmit) = pair.nics[1].poll_transmit(pair.now) {
+            if let Packet::Data(data) = &transmit.packet {
+                bytes[usize::from(data.jetty == second)] += transmit.gather.length;
+            }
+            pair.deliver(0, &transmit);
+        }
+    }
+    assert!(bytes[1].abs_diff(3 * bytes[0]) < 30_000, "{bytes:?}");
+    let shares: Vec<_> = pair.nics[1].flows().map(|flow| (flow.jetty, flow.share)).collect();
+    assert!(shares.contains(&(second, heavy)), "{shares:?}");
+    assert!(shares.contains(&(pair.jetties[0], Share::default())), "{shares:?}");
 }

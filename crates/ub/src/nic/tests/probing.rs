@@ -193,7 +193,9 @@ fn round_trip_beyond_that_of_a_probe_is_host_delay() {
 #[test]
 fn paths_that_failed_together_come_back_together() {
     let profile = Profile { path_probe: Duration::from_ms(2), ..Profile::default() };
-    let mut pair = Pair::with_profile(0xFF_FF00, 8, profile);
+    // The default choice would not try again a path that does not deliver.
+    let by_turns = "cc=swift,path=spray".parse().unwrap();
+    let mut pair = Pair::with_policy(0xFF_FF00, 8, profile, 64, &by_turns);
     let is_dead = |transmit: &Transmit| (1..7).contains(&transmit.route.path);
     let down = |pair: &Pair| {
         let paths = pair.nics[0].paths(pair.channels[0]);

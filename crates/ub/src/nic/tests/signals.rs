@@ -108,6 +108,23 @@ fn a_gap_that_was_reported_is_acknowledged_when_it_closes() {
     assert!(!ack.flags.contains(AckFlags::ECHO), "its round trip is not that of the path");
 }
 
+#[test]
+fn a_marked_packet_that_was_acknowledged_for_another_reason_requires_no_second_acknowledgement() {
+    let mut pair = pair("cc=fixed:256K,path=spray", 1);
+    let packets = pair.write_packets(12);
+    for transmit in packets[..2].iter().chain(&packets[3..6]) {
+        pair.deliver(1, transmit);
+    }
+    pair.deliver_marked(&packets[6]);
+    pair.acknowledgement().expect("for the mark");
+    // This packet is marked, and closes a gap that was reported.
+    pair.deliver_marked(&packets[2]);
+    let (_, ack) = pair.acknowledgement().expect("the gap is closed");
+    assert_eq!(ack.marks, 2);
+    pair.deliver(1, &packets[7]);
+    assert!(pair.acknowledgement().is_none(), "all marks are acknowledged");
+}
+
 /// The last packet of a chunk is lost: no packet of its own path proves that. By time it is found
 /// after a round trip and a reordering window, and otherwise after a round trip of silence.
 #[test]

@@ -7,9 +7,9 @@ const LATE_SHARE: u64 = 4;
 
 /// Lets `burst` bytes be sent back to back and then nothing for as long as those take at the rate.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub struct Pace {
     /// No packet is sent before this time.
-    pub(crate) until: Instant,
+    pub until: Instant,
     /// When the bytes sent so far would have been sent at the rate.
     out: Instant,
     /// True if a packet waited for `until`, and since then nothing else has kept packets from
@@ -18,34 +18,35 @@ pub(crate) struct Pace {
 }
 
 /// The time that `bytes` take at a rate in bytes per second.
-pub(crate) fn time_for(bytes: u64, rate: u64) -> Duration {
+fn time_for(bytes: u64, rate: u64) -> Duration {
     Duration::from_ps(bytes.saturating_mul(1_000_000_000_000) / rate.max(1))
 }
 
 impl Pace {
-    pub(crate) fn new(now: Instant) -> Pace {
+    /// A pace that permits a packet now.
+    pub fn new(now: Instant) -> Pace {
         Pace { until: now, out: now, has_waited: false }
     }
 
     /// True if a packet may be sent.
-    pub(crate) fn is_open(&self, now: Instant) -> bool {
+    pub fn is_open(&self, now: Instant) -> bool {
         !now.is_before(self.until)
     }
 
     /// True if a packet that is ready may be sent. Otherwise it waits.
-    pub(crate) fn admit(&mut self, now: Instant) -> bool {
+    pub fn admit(&mut self, now: Instant) -> bool {
         let is_open = self.is_open(now);
         self.has_waited |= !is_open;
         is_open
     }
 
     /// Called when a packet is sent before its time: the remaining wait is dropped.
-    pub(crate) fn cut_short(&mut self, now: Instant) {
+    pub fn cut_short(&mut self, now: Instant) {
         (self.until, self.out, self.has_waited) = (now, now, false);
     }
 
     /// Called when packets are held back for another reason than the pace.
-    pub(crate) fn rest(&mut self) {
+    pub fn rest(&mut self) {
         self.has_waited = false;
     }
 
@@ -53,21 +54,14 @@ impl Pace {
     /// now have waited for the pace alone. Where threads wait for a core they are late by tens of
     /// milliseconds, and otherwise only one packet would be sent each time. A quarter of a round
     /// trip is at most a quarter of a window, which short queues hold.
-    pub(crate) fn grace(&self, round_trip: Duration) -> Duration {
+    pub fn grace(&self, round_trip: Duration) -> Duration {
         let share = if self.has_waited { round_trip.as_ps() / LATE_SHARE } else { 0 };
         Duration::from_ps(share)
     }
 
     /// Charges a sent packet. Time missed within the last `grace` is made up for; older time is
     /// lost.
-    pub(crate) fn charge(
-        &mut self,
-        now: Instant,
-        bytes: u32,
-        rate: u64,
-        burst: u64,
-        grace: Duration,
-    ) {
+    pub fn charge(&mut self, now: Instant, bytes: u32, rate: u64, burst: u64, grace: Duration) {
         let earliest = now - grace;
         let from = if self.out.is_before(earliest) { earliest } else { self.out };
         self.out = from + time_for(u64::from(bytes), rate);
@@ -78,12 +72,12 @@ impl Pace {
     }
 
     /// Called when there was nothing to send until now: no time is made up for.
-    pub(crate) fn begin(&mut self, now: Instant) {
+    pub fn begin(&mut self, now: Instant) {
         self.out = self.out.max(now);
     }
 
     /// Called when the rate changes: the remaining wait is scaled accordingly.
-    pub(crate) fn rescale(&mut self, now: Instant, old: u64, new: u64) {
+    pub fn rescale(&mut self, now: Instant, old: u64, new: u64) {
         let scale = |at: Instant| {
             if !now.is_before(at) {
                 return at;

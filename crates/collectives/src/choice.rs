@@ -1,0 +1,113 @@
+//! The choice of an algorithm by its estimated time.
+//!
+//! The estimate of an algorithm is its number of messages in a row, its bytes through the busiest
+//! rank, and the bytes that a rank combines, each times a measured cost. Spans of long buffers
+//! follow each other, so latency counts once for the whole path of a span, not for each span.
+
+use crate::algorithms::Algorithm;
+use crate::call::{Call, Kind};
+
+/// Costs of one group of ranks. All ranks must use the same ones, so that they choose alike.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Costs {
+    /// Time from the start of a small message to its receiver's next step, in nanoseconds.
+    pub message_ns: f64,
+    /// Time to send a byte from one rank to another, in nanoseconds.
+    pub byte_ns: f64,
+    /// Time to combine a byte with another, in nanoseconds.
+    pub combine_ns: f64,
+    /// Number of ranks that can send at full rate at the same time. Ranks of one host share its
+    /// processors.
+    pub senders: f64,
+}
+
+impl Default for Costs {
+    /// Costs of a network with 10 us of latency and 10 Gb/s.
+    fn default() -> Costs {
+        Costs { message_ns: 10_000.0, byte_ns: 0.8, combine_ns: 0.2, senders: f64::INFINITY }
+    }
+}
+
+/// Returns the algorithm with the lowest estimate among those that can execute the call.
+pub fn choose(call: &Call, ranks: u32, hosts: &[u32], costs: &Costs) -> Algorithm {
+    let able = Algorithm::of(call.kind()).iter().copied();
+    // Without ranks that share a host, it is a tree without the second half.
+    let is_useful =
+        |algorithm: &Algorithm| *algorithm != Algorithm::Hierarchical || shares_hosts(ranks, hosts);
+    let estimate = |algorithm: &Algorithm| estimate_ns(call, *algorithm, ranks, costs);
+    let by_estimate = |a: &Algorithm, b: &Algorithm| estimate(a).total_cmp(&estimate(b));
+    able.filter(is_useful).min_by(by_estimate).expect("every kind of call has an algorithm")
+}
+
+/// True if some ranks share a host with others, and there are several hosts.
+fn shares_hosts(ranks: u32, hosts: &[u32]) -> bool {
+    let mut different = hosts.to_vec();
+    different.sort_unstable();
+    different.dedup();
+    different.len() > 1 && different.len() < ranks as usize
+}
+
+/// Estimates the time of a call in nanoseconds.
+pub fn estimate_ns(call: &Call, algorithm: Algorithm, ranks: u32, costs: &Costs) -> f64 {
+    let n = f64::from(ranks.max(1));
+    let log = f64::from(ranks.max(1).next_power_of_two().ilog2());
+    let bytes = match call {
+        Call::Exchange { sends, .. } => sends.iter().map(|message| message.piece.bytes).sum(),
+        _ => (0..ranks.max(1)).map(|rank| call.input_bytes(rank)).max().unwrap_or(0),
+    } as f64;
+    // Messages in a row; bytes that the busiest rank sends or receives; bytes that it combines;
+    // bytes that all ranks send together.
+    let fold = if ranks.is_power_of_two() { 0.0 } else { 1.0 };
+    let (rows, busiest, combined, all) = match (call.kind(), algorithm) {
+        (Kind::AllReduce, Algorithm::Ring) => (
+            2.0 * (n - 1.0),
+            2.0 * bytes * (n - 1.0) / n,
+            bytes * (n - 1.0) / n,
+            2.0 * bytes * (n - 1.0),
+        ),
+        (Kind::AllReduce, Algorithm::Halving) => (
+            2.0 * log + 2.0 * fold,
+            2.0 * bytes * (n - 1.0) / n + 2.0 * fold * bytes,
+            bytes * (1.0 + fold),
+            2.0 * bytes * (n - 1.0) + 2.0 * fold * bytes,
+        ),
+        (Kind::AllReduce, Algorithm::Doubling) => {
+            let rounds = log + fold;
+            (rounds, rounds * bytes, log * bytes, rounds * bytes * n)
+        }
+        (Kind::AllReduce, Algorithm::Direct) => {
+            (1.0, (n - 1.0) * bytes, (n - 1.0) * bytes, n * (n - 1.0) * bytes)
+        }
+        (Kind::AllReduce, _) => (2.0 * log, 2.0 * bytes, bytes, 2.0 * bytes * (n - 1.0)),
+        (Kind::ReduceScatter, Algorithm::Ring) => {
+            let part = bytes * (n - 1.0) / n;
+            (n - 1.0, part, part, part * n)
+        }
+        (Kind::ReduceScatter, _) => {
+            let part = bytes * (n - 1.0) / n;
+            (1.0, part * (1.0 + 0.02 * n), part, part * n)
+        }
+        (Kind::AllGather, Algorithm::Ring) => {
+            (n - 1.0, (n - 1.0) * bytes, 0.0, n * (n - 1.0) * bytes)
+        }
+        (Kind::AllGather, _) => {
+            (1.0, (n - 1.0) * bytes * (1.0 + 0.02 * n), 0.0, n * (n - 1.0) * bytes)
+        }
+        (Kind::Broadcast | Kind::Reduce, Algorithm::Ring) => {
+            (n - 1.0, bytes, bytes, bytes * (n - 1.0))
+        }
+        (Kind::Broadcast | Kind::Reduce, Algorithm::Direct) => {
+            (1.0, bytes * (n - 1.0), bytes * (n - 1.0), bytes * (n - 1.0))
+        }
+        (Kind::Broadcast | Kind::Reduce, _) => (log, 2.0 * bytes, 2.0 * bytes, bytes * (n - 1.0)),
+        // Others are sent at once, so the end of a slow one does not delay the next.
+        (Kind::Exchange, Algorithm::Pairwise) => (n - 1.0, bytes, 0.0, bytes * n),
+        _ => (log.max(1.0), bytes, 0.0, bytes * n),
+    };
+    let combined = match call.reduction() {
+        Some(_) => combined,
+        None => 0.0,
+    };
+    let sending = (busiest * costs.byte_ns).max(all * costs.byte_ns / costs.senders.max(1.0));
+    rows * costs.message_ns + sending + combined * costs.combine_ns
+}

@@ -1,0 +1,235 @@
+//! The end of a group: how it is found, reported and left.
+
+use super::Driver;
+use crate::error::{Error, Failure};
+use crate::status::{self, Published};
+use fairway::Event;
+use fairway_collectives::{Header, Kind, RankError, Work};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// Time after which a rank looks at what the ranks that it waits for do.
+const CHECK: Duration = Duration::from_secs(1);
+/// Time for the answer.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// Why a group is over, as the ranks notify each other.
+#[derive(Clone, Copy)]
+enum Reason {
+    Died,
+    Mismatch,
+    TimedOut,
+    Aborted,
+    Invalid,
+}
+
+impl Reason {
+    fn of(failure: &Failure) -> Reason {
+        match failure {
+            Failure::Died { .. } => Reason::Died,
+            Failure::Mismatch { .. } => Reason::Mismatch,
+            Failure::TimedOut { .. } => Reason::TimedOut,
+            Failure::Aborted { .. } => Reason::Aborted,
+            Failure::Invalid { .. } => Reason::Invalid,
+        }
+    }
+
+    fn from_number(number: u8) -> Reason {
+        let all = [Reason::Died, Reason::Mismatch, Reason::TimedOut, Reason::Aborted];
+        all.into_iter().find(|reason| *reason as u8 == number).unwrap_or(Reason::Invalid)
+    }
+
+    /// What a rank that is not to blame reports.
+    fn explain(self, rank: u32) -> String {
+        match self {
+            Reason::Died => format!("rank {rank} is gone"),
+            Reason::Mismatch => format!("rank {rank} called another operation"),
+            Reason::TimedOut => format!("it has waited too long, for rank {rank}"),
+            Reason::Aborted => "its application has ended the group".to_string(),
+            Reason::Invalid => format!("rank {rank} sent an invalid message"),
+        }
+    }
+}
+
+impl Driver {
+    /// Ends the group because of a message.
+    pub(super) fn fail_by(&mut self, error: RankError) {
+        match error {
+            RankError::Mismatch { peer } => self.fail(self.mismatch(peer)),
+            RankError::Invalid { peer } => self.fail(Failure::Invalid { rank: peer }),
+            // That rank has notified all others.
+            RankError::Failed { peer, rank, reason } => match Reason::from_number(reason) {
+                Reason::Mismatch if rank == self.own => self.end(self.mismatch(peer)),
+                Reason::Died => {
+                    self.end(Failure::Died { rank, how: format!("rank {peer} reports it") });
+                }
+                reason => self.end(Failure::Aborted { rank: peer, why: reason.explain(rank) }),
+            },
+        }
+    }
+
+    /// Ends the group: all calls fail, and the other ranks are notified.
+    pub(crate) fn fail(&mut self, failure: Failure) {
+        if self.failure.is_some() {
+            return;
+        }
+        let rank = failure.rank().unwrap_or(self.own);
+        let header = Header::failed(rank, Reason::of(&failure) as u8);
+        let is_gone = |to: u32| matches!(&failure, Failure::Died { rank, .. } if *rank == to);
+        self.outbox.clear();
+        let (own, ranks) = (self.own, self.connections.ranks());
+        for to in (0..ranks).filter(|to| *to != own && !is_gone(*to)) {
+            // One by one, because others may be gone as well.
+            self.outbox.notify(to, header);
+            let _ = self.post();
+            self.outbox.clear();
+        }
+        self.end(failure);
+    }
+
+    /// Ends the group at this rank.
+    fn end(&mut self, failure: Failure) {
+        if self.failure.is_some() {
+            return;
+        }
+        self.outbox.clear();
+        self.failure = Some(failure.clone());
+        for (work, job) in std::mem::take(&mut self.jobs) {
+            self.rank.finish(work);
+            // Waits until the NIC needs its buffers no more.
+            drop(job);
+            self.ended.insert(work, Err(failure.clone()));
+        }
+    }
+
+    /// The connection to the peer at this address is closed.
+    pub(super) fn lose(&mut self, peer: SocketAddr) {
+        if let Some(rank) = self.connections.rank_at(peer) {
+            self.connections.set_gone(rank, "it has closed the connection");
+        }
+    }
+
+    /// Looks for ranks that are gone, and for calls that take long.
+    pub(super) fn look_after_peers(&mut self) -> Result<(), Error> {
+        for event in self.context.poll_events() {
+            let how = match &event {
+                Event::PeerDead(_) => "it does not answer",
+                Event::PeerClosed(_) => "it has closed the connection",
+                Event::KeysRefused(_) | Event::ExecutionLost(_) | Event::PathShortened(_) => {
+                    "the connection had to be closed"
+                }
+                _ => continue,
+            };
+            let rank = event.peer().and_then(|peer| self.connections.rank_of(peer.channel()));
+            let Some(rank) = rank else { continue };
+            match event {
+                // A rank that has left after its last call is missed by the next call only.
+                Event::PeerClosed(_) => self.connections.set_gone(rank, how),
+                _ => self.fail(Failure::Died { rank, how: how.to_string() }),
+            }
+        }
+        if self.awaited_and_gone().is_some() {
+            // Its last messages may have arrived since the completions were polled.
+            self.catch_up()?;
+        }
+        if let Some((rank, how)) = self.awaited_and_gone() {
+            self.fail(Failure::Died { rank, how: how.to_string() });
+        } else if self.failure.is_none() && self.checked.elapsed() > CHECK {
+            self.checked = Instant::now();
+            self.check_calls();
+        }
+        Ok(())
+    }
+
+    /// A rank that is gone and for which a call waits, and how this rank found out.
+    fn awaited_and_gone(&self) -> Option<(u32, &'static str)> {
+        let awaited = self.jobs.keys().flat_map(|work| self.rank.awaited(*work));
+        awaited.into_iter().find_map(|rank| Some((rank, self.connections.gone(rank)?)))
+    }
+
+    /// Compares the calls that take long with those of the ranks that they wait for, and ends the
+    /// group if they differ or have taken too long.
+    fn check_calls(&mut self) {
+        let slow = self.jobs.iter().filter(|(_, job)| job.started.elapsed() > CHECK);
+        let slow: Vec<_> = slow
+            .map(|(work, job)| (*work, job.number, job.description.clone(), job.call.kind()))
+            .collect();
+        for (work, number, description, kind) in slow {
+            let awaited = self.rank.awaited(work);
+            if kind != Kind::Exchange {
+                for rank in &awaited {
+                    let Some(published) = self.read_status(*rank) else { continue };
+                    if let Some(call) = published.call(number)
+                        && call != description
+                    {
+                        let (one, other) = ((self.own, description), (*rank, call));
+                        return self.fail(Failure::Mismatch { one, other });
+                    }
+                }
+            }
+            let waited = match self.jobs.get(&work) {
+                Some(job) => job.started.elapsed(),
+                None => continue,
+            };
+            if waited > self.options.timeout {
+                return self.fail(self.timed_out(description, waited, awaited));
+            }
+        }
+    }
+
+    fn timed_out(&self, call: String, waited: Duration, awaited: Vec<u32>) -> Failure {
+        let state = |rank: u32| match self.read_status(rank).map(|published| published.last()) {
+            Some(Some((number, call))) => (rank, format!("its last call, number {number}: {call}")),
+            Some(None) => (rank, "it has not called anything yet".to_string()),
+            None => (rank, "it does not answer".to_string()),
+        };
+        let awaited = awaited.into_iter().map(state).collect();
+        Failure::TimedOut { call, waited, awaited }
+    }
+
+    /// This rank and `peer` called different operations.
+    fn mismatch(&self, peer: u32) -> Failure {
+        let last = self.jobs.values().next_back();
+        let (number, own) = last.map_or_else(
+            || (0, "nothing yet".to_string()),
+            |job| (job.number, job.description.clone()),
+        );
+        let published = self.read_status(peer);
+        let theirs = published.and_then(|published| {
+            let same = published.call(number).filter(|call| *call != own);
+            same.or_else(|| published.last().map(|last| last.1))
+        });
+        let theirs = theirs.unwrap_or_else(|| "another operation".to_string());
+        Failure::Mismatch { one: (self.own, own), other: (peer, theirs) }
+    }
+
+    /// Reads the calls of another rank from its memory.
+    fn read_status(&self, rank: u32) -> Option<Published> {
+        let connection = self.connections.get(rank)?;
+        let jetty = self.context.create_jetty(fairway::JettyOptions::default().depth(4)).ok()?;
+        let memory = fairway::Memory::zeroed(status::BYTES as usize).ok()?;
+        let segment = self.context.register(memory, fairway::Rights::NONE).ok()?;
+        jetty.read(&connection.peer, &segment, connection.status, 0).ok()?;
+        let _read = jetty.wait(ANSWER).ok()?.result().ok()?;
+        let mut bytes = vec![0; status::BYTES as usize];
+        segment.read_at(0, &mut bytes).ok()?;
+        Some(Published::new(bytes))
+    }
+
+    /// Gives up the group, because the application does.
+    pub(crate) fn abort(&mut self, why: String) {
+        let rank = self.own;
+        self.fail(Failure::Aborted { rank, why });
+    }
+
+    /// Time-out of a call that its caller waits for.
+    pub(crate) fn give_up(&mut self, work: Work) -> Result<(), Error> {
+        if let Some(job) = self.jobs.get(&work) {
+            let (description, waited) = (job.description.clone(), job.started.elapsed());
+            let awaited = self.rank.awaited(work);
+            let failure = self.timed_out(description, waited, awaited);
+            self.fail(failure);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+//! Settings of a communicator.
+
+use fairway::Builder;
+use fairway_collectives::{Algorithm, Costs, Means};
+use std::time::Duration;
+
+/// Settings of a [`crate::Communicator`]. All ranks of a group must choose the same ones, except
+/// for [`Options::context`].
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The settings of the rank's NIC: address, paths, policy.
+    pub context: Builder,
+    /// Time after which a call that has not ended fails (default: 30 minutes).
+    pub timeout: Duration,
+    /// Time for all ranks to connect to each other (default: 60 seconds).
+    pub setup_timeout: Duration,
+    /// The algorithm of every call that it can execute; `None`, the default: the one with the
+    /// lowest estimate.
+    pub algorithm: Option<Algorithm>,
+    /// The costs by which algorithms are estimated; `None`, the default: they are measured when the
+    /// group has connected, which takes some milliseconds.
+    pub costs: Option<Costs>,
+    /// Length of a slot in bytes, a multiple of 8 (default: 256 KiB). A rank has
+    /// [`Options::slots`] of them for each other rank; memory is used when messages arrive in it.
+    pub slot_bytes: u32,
+    /// Number of slots for each other rank, from 4 to 32 (default: 16).
+    pub slots: u32,
+    /// Length of output buffers, in bytes, from which on messages go straight to their place
+    /// instead of through slots (default: 128 KiB).
+    pub direct_from: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let means = Means::default();
+        Options {
+            context: Builder::default(),
+            timeout: Duration::from_secs(30 * 60),
+            setup_timeout: Duration::from_secs(60),
+            algorithm: None,
+            costs: None,
+            slot_bytes: means.slot_bytes,
+            slots: means.slots,
+            direct_from: means.direct_from,
+        }
+    }
+}
+
+impl Options {
+    /// What a rank has for the messages of others.
+    pub(crate) fn means(&self) -> Means {
+        let Options { slots, slot_bytes, direct_from, .. } = *self;
+        Means { slots, slot_bytes, direct_from }
+    }
+}

@@ -1,0 +1,268 @@
+//! Connects all ranks of a group to each other.
+
+use crate::driver::Parts;
+use crate::error::Error;
+use crate::member::Member;
+use crate::near;
+use crate::options::Options;
+use crate::rendezvous::{self, Rendezvous};
+use crate::status::Status;
+use fairway::{
+    ChannelId, Completion, Context, Jetty, JettyOptions, Memory, NotifyTarget, Peer, RemoteMemory,
+    Rights, Segment, SegmentKey, To,
+};
+use fairway_collectives::{EAGER, Schedule};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::{Duration, Instant};
+
+/// Lowest bits of the immediate data by which a rank introduces itself: no header has them.
+const HELLO: u64 = 7;
+
+/// Maximum number of ranks of a group.
+const RANKS_MAX: u32 = 4096;
+
+/// Another rank.
+pub(crate) struct Connection {
+    pub(crate) peer: Peer,
+    /// Its Jetty.
+    pub(crate) to: To,
+    /// Its slots.
+    pub(crate) slots: SegmentKey,
+    /// Descriptions of its calls.
+    pub(crate) status: SegmentKey,
+    /// Its slots, if they are mapped into this process.
+    pub(crate) near: Option<RemoteMemory>,
+}
+
+/// All other ranks.
+pub(crate) struct Connections {
+    all: Vec<Option<Connection>>,
+    by_channel: HashMap<ChannelId, u32>,
+    gone: Vec<Option<&'static str>>,
+}
+
+impl Connections {
+    /// Number of ranks, this one included.
+    pub(crate) fn ranks(&self) -> u32 {
+        self.all.len() as u32
+    }
+
+    /// The connection to a rank; `None` for this rank's own number.
+    pub(crate) fn get(&self, rank: u32) -> Option<&Connection> {
+        self.all.get(rank as usize)?.as_ref()
+    }
+
+    /// As [`Connections::get`], to be changed.
+    pub(crate) fn get_mut(&mut self, rank: u32) -> Option<&mut Connection> {
+        self.all.get_mut(rank as usize)?.as_mut()
+    }
+
+    pub(crate) fn rank_of(&self, channel: ChannelId) -> Option<u32> {
+        self.by_channel.get(&channel).copied()
+    }
+
+    pub(crate) fn rank_at(&self, address: std::net::SocketAddr) -> Option<u32> {
+        let is_there = |connection: &Option<Connection>| {
+            connection.as_ref().is_some_and(|connection| connection.peer.address() == address)
+        };
+        self.all.iter().position(is_there).map(|rank| rank as u32)
+    }
+
+    /// Records that a rank is gone.
+    pub(crate) fn set_gone(&mut self, rank: u32, how: &'static str) {
+        self.gone[rank as usize].get_or_insert(how);
+    }
+
+    /// How this rank found out that another one is gone, if it is.
+    pub(crate) fn gone(&self, rank: u32) -> Option<&'static str> {
+        self.gone[rank as usize]
+    }
+}
+
+/// What set-up makes: the parts of the driver, the messages that have already arrived, and the host
+/// of each rank, by numbers from 0.
+pub(crate) struct Group {
+    pub(crate) parts: Parts,
+    pub(crate) early: Vec<Completion>,
+    pub(crate) hosts: Vec<u32>,
+}
+
+/// Meets the other ranks at the rendezvous, and connects to all of them.
+pub(crate) fn connect(
+    rank: u32,
+    ranks: u32,
+    rendezvous: &mut dyn Rendezvous,
+    options: Options,
+) -> Result<Group, Error> {
+    check(rank, ranks, &options)?;
+    let deadline = rendezvous::deadline(options.setup_timeout);
+    // A group's ranks stay connected, however long they are idle.
+    let context = options.context.clone().evict_idle(None);
+    // A rank passes a message on when it is complete, so messages to one rank must not share the
+    // rate and all be complete at the end.
+    let context = context.message_turn(options.slot_bytes).build()?;
+    let address = context.local_addrs().first().copied();
+    let address = address.filter(|address| !address.ip().is_unspecified()).ok_or_else(|| {
+        Error::Option(
+            "the context is bound to all addresses: \
+             bind it to the one at which the other ranks can reach it"
+                .to_string(),
+        )
+    })?;
+    let token = RandomState::new().build_hasher().finish() as u32 | 1;
+    let receives = options.means().receives(ranks);
+    let jetty_options = JettyOptions::default().depth(2 * receives + 64).token(token);
+    let jetty = context.create_jetty(jetty_options)?;
+    let slots = context.register(near::slots(ranks, &options, &context)?, Rights::WRITE)?;
+    let eager_bytes = ranks as usize * options.slots as usize * EAGER as usize;
+    let eager = context.register(zeroed(eager_bytes)?, Rights::NONE)?;
+    let status = Status::new(&context)?;
+    for _ in 0..receives {
+        jetty.post_receive(slots.slice(0..0), u64::MAX)?;
+    }
+    let own = Member {
+        address,
+        host: host_number(),
+        jetty: jetty.number(),
+        token,
+        slots: slots.key(),
+        status: status.segment().key(),
+        shape: (options.slots, options.slot_bytes),
+    };
+    let members = meet(&own, ranks, rendezvous, &options)?;
+    let (mut connections, early) = mesh(rank, &members, (&context, &jetty, &slots), deadline)?;
+    near::map(&mut connections, rank, &members, &options, &context);
+    let mut different: Vec<u64> = members.iter().map(|member| member.host).collect();
+    different.sort_unstable();
+    different.dedup();
+    let host = |member: &Member| different.binary_search(&member.host).unwrap_or(0) as u32;
+    let hosts = members.iter().map(host).collect();
+    let parts = Parts { context, jetty, own: rank, connections, slots, eager, status, options };
+    Ok(Group { parts, early, hosts })
+}
+
+fn check(rank: u32, ranks: u32, options: &Options) -> Result<(), Error> {
+    let slots = Schedule::SLOTS_MIN..=Schedule::SLOTS_MAX;
+    let wrong = |text: String| Err(Error::Option(text));
+    if ranks > RANKS_MAX {
+        return wrong(format!("{ranks} ranks: a group has {RANKS_MAX} at most"));
+    }
+    if rank >= ranks {
+        return wrong(format!("there is no rank {rank} of {ranks}: ranks count from 0"));
+    }
+    if !slots.contains(&options.slots) {
+        let (min, max) = (slots.start(), slots.end());
+        return wrong(format!("{} slots: choose from {min} to {max}", options.slots));
+    }
+    let bytes = options.slot_bytes;
+    if bytes < 4096 || !bytes.is_multiple_of(8) {
+        return wrong(format!("slots of {bytes} bytes: choose a multiple of 8 from 4096 on"));
+    }
+    Ok(())
+}
+
+/// Exchanges the records of all ranks.
+fn meet(
+    own: &Member,
+    ranks: u32,
+    rendezvous: &mut dyn Rendezvous,
+    options: &Options,
+) -> Result<Vec<Member>, Error> {
+    let records = rendezvous.exchange(&own.to_bytes(), options.setup_timeout)?;
+    let members: Option<Vec<_>> = records.iter().map(|bytes| Member::from_bytes(bytes)).collect();
+    let members = members.filter(|members| members.len() == ranks as usize).ok_or_else(|| {
+        Error::Rendezvous(
+            "the ranks do not understand each other: run the same version at all of them"
+                .to_string(),
+        )
+    })?;
+    match members.iter().position(|member| member.shape != own.shape) {
+        Some(rank) => Err(Error::Option(format!(
+            "rank {rank} has {} slots of {} bytes, but this rank {} of {}: choose the same",
+            members[rank].shape.0, members[rank].shape.1, own.shape.0, own.shape.1
+        ))),
+        None => Ok(members),
+    }
+}
+
+/// Connects to the ranks below, and waits for those above, which introduce themselves.
+fn mesh(
+    rank: u32,
+    members: &[Member],
+    (context, jetty, slots): (&Context, &Jetty, &Segment),
+    deadline: Instant,
+) -> Result<(Connections, Vec<Completion>), Error> {
+    let mut peers: Vec<Option<Peer>> = vec![None; members.len()];
+    for (below, member) in members.iter().enumerate().take(rank as usize) {
+        let peer = context.connect_when_up(member.address, left(deadline))?;
+        let hello = HELLO | u64::from(rank) << 8;
+        let notify = NotifyTarget::new(To::new(member.jetty).token(member.token), hello);
+        jetty.send_immediate(&peer, notify, slots.slice(0..0), u64::MAX)?;
+        peers[below] = Some(peer);
+    }
+    let mut early = Vec::new();
+    let is_missing = |peers: &[Option<Peer>]| {
+        peers.iter().enumerate().any(|(at, peer)| at as u32 != rank && peer.is_none())
+    };
+    while is_missing(&peers) {
+        let completion = match jetty.wait(left(deadline)) {
+            Ok(completion) => completion,
+            Err(fairway::Error::Timeout { .. }) => {
+                let missing = (0..peers.len()).filter(|at| peers[*at].is_none());
+                let missing = missing.filter(|at| *at as u32 != rank).map(|at| at.to_string());
+                let missing = missing.collect::<Vec<_>>().join(", ");
+                return Err(Error::Rendezvous(format!(
+                    "ranks {missing} did not connect in time: \
+                     check that UDP packets between the hosts arrive"
+                )));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let done = completion.result().map_err(fairway::Error::from)?;
+        match done.immediate {
+            Some(bits) if bits & 7 == HELLO => {
+                jetty.post_receive(slots.slice(0..0), u64::MAX)?;
+                let above = (bits >> 8) as usize;
+                if let Some(place) = peers.get_mut(above) {
+                    *place = jetty.peer_of(&done);
+                }
+            }
+            Some(_) => early.push(done),
+            None => {}
+        }
+    }
+    let mut connections = Connections {
+        all: Vec::new(),
+        by_channel: HashMap::new(),
+        gone: vec![None; members.len()],
+    };
+    for (at, (peer, member)) in peers.into_iter().zip(members).enumerate() {
+        if let Some(peer) = &peer {
+            connections.by_channel.insert(peer.channel(), at as u32);
+        }
+        let to = To::new(member.jetty).token(member.token);
+        let (slots, status) = (member.slots, member.status);
+        let connection = |peer| Connection { peer, to, slots, status, near: None };
+        connections.all.push(peer.map(connection));
+    }
+    Ok((connections, early))
+}
+
+fn zeroed(bytes: usize) -> Result<Memory, Error> {
+    Ok(Memory::zeroed(bytes).map_err(fairway::Error::from)?)
+}
+
+fn left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
+}
+
+/// A number of this host and its network: equal for processes that share both.
+fn host_number() -> u64 {
+    let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let network = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
+    let bytes = boot.iter().chain(network.as_os_str().as_encoded_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}

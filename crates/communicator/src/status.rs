@@ -1,0 +1,77 @@
+//! What a rank publishes about its calls: a segment that the others READ when they wait for it for
+//! long, or find that it called something else. The rank itself need not do anything for that.
+//!
+//! The segment is a ring of entries, one for each of the last calls. An entry begins with the
+//! number of the call, from 1 on, and the length of the description, and then has the description.
+
+use fairway::{Context, Error, Memory, Rights, Segment};
+
+/// Number of calls that are described.
+const ENTRIES: u64 = 16;
+/// Length of an entry in bytes.
+const ENTRY: usize = 160;
+/// Length of an entry's head: number of the call, length of the text.
+const HEAD: usize = 16;
+/// Length of the segment in bytes.
+pub(crate) const BYTES: u64 = ENTRIES * ENTRY as u64;
+
+/// The description of this rank's calls.
+pub(crate) struct Status {
+    segment: Segment,
+    calls: u64,
+}
+
+impl Status {
+    pub(crate) fn new(context: &Context) -> Result<Status, Error> {
+        let segment = context.register(Memory::zeroed(BYTES as usize)?, Rights::READ)?;
+        Ok(Status { segment, calls: 0 })
+    }
+
+    pub(crate) fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    /// Publishes a call. Returns its number, from 1 on.
+    pub(crate) fn begin(&mut self, call: &str) -> Result<u64, Error> {
+        self.calls += 1;
+        let text = &call.as_bytes()[..call.len().min(ENTRY - HEAD)];
+        let mut entry = [0; ENTRY];
+        entry[..8].copy_from_slice(&self.calls.to_le_bytes());
+        entry[8..HEAD].copy_from_slice(&(text.len() as u64).to_le_bytes());
+        entry[HEAD..HEAD + text.len()].copy_from_slice(text);
+        let at = (self.calls % ENTRIES) * ENTRY as u64;
+        self.segment.write_at(at, &entry[..HEAD + text.len()])?;
+        Ok(self.calls)
+    }
+}
+
+/// The calls of a rank, as its segment was read.
+pub(crate) struct Published(Vec<u8>);
+
+impl Published {
+    pub(crate) fn new(bytes: Vec<u8>) -> Published {
+        Published(bytes)
+    }
+
+    /// The description of a call, if it has begun and is one of the last.
+    pub(crate) fn call(&self, number: u64) -> Option<String> {
+        let at = (number % ENTRIES) as usize * ENTRY;
+        let entry = self.0.get(at..at + ENTRY)?;
+        let word = |at: usize| {
+            let bytes = entry[at..at + 8].try_into().expect("eight bytes");
+            u64::from_le_bytes(bytes)
+        };
+        let text = entry.get(HEAD..HEAD + word(8).min(ENTRY as u64) as usize)?;
+        (word(0) == number).then(|| String::from_utf8_lossy(text).into_owned())
+    }
+
+    /// The last call that has begun, and its number.
+    pub(crate) fn last(&self) -> Option<(u64, String)> {
+        let numbers = self
+            .0
+            .chunks_exact(ENTRY)
+            .map(|entry| u64::from_le_bytes(entry[..8].try_into().expect("eight bytes")));
+        let last = numbers.max().filter(|number| *number > 0)?;
+        Some((last, self.call(last)?))
+    }
+}

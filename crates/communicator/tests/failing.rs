@@ -1,0 +1,195 @@
+//! Groups that cannot go on: every rank learns why, and nothing hangs.
+
+mod ranks;
+
+use fairway_communicator::{
+    Call, Communicator, Error, Failure, Options, Reduction, Rendezvous, TcpRendezvous,
+};
+use ranks::{free_address, group, options};
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::Barrier;
+use std::time::Duration;
+
+fn failure(result: Result<(), Error>) -> Failure {
+    match result {
+        Err(Error::Failed(failure)) => failure,
+        other => panic!("the call fails because the group is over, not {other:?}"),
+    }
+}
+
+#[test]
+fn ranks_that_call_different_operations_are_both_named() {
+    let failures = group(3, &options(), |group| {
+        group.barrier().expect("all agree");
+        let mut data = [group.rank(); 100];
+        let result = match group.rank() {
+            1 => group.broadcast(&mut data, 0),
+            _ => group.all_reduce(&mut data, Reduction::Sum),
+        };
+        let first = failure(result);
+        // The group stays over.
+        assert_eq!(failure(group.barrier()), first);
+        first.to_string()
+    });
+    // Rank 1 and its neighbours name both calls; a rank may also be notified by another one.
+    let named = failures.iter().filter(|text| {
+        text.contains("all-reduce (sum) of 400 bytes of u32")
+            && text.contains("broadcast of 400 bytes from rank 0")
+    });
+    assert!(named.count() >= 2, "{failures:#?}");
+    assert!(failures.iter().all(|text| text.contains("rank 1")), "{failures:#?}");
+}
+
+#[test]
+fn ranks_that_pass_different_lengths_are_named() {
+    let failures = group(2, &options(), |group| {
+        let mut data = vec![0f32; 100 + group.rank() as usize];
+        failure(group.all_reduce(&mut data, Reduction::Sum)).to_string()
+    });
+    for text in &failures {
+        assert!(text.contains("of 400 bytes") && text.contains("of 404 bytes"), "{failures:#?}");
+    }
+}
+
+#[test]
+fn order_that_deadlocks_is_found_without_a_message() {
+    // Each rank is the root of a broadcast that the other one does not call: neither waits for a
+    // message that is on its way, but the first call of each differs.
+    let failures = group(2, &options(), |group| {
+        let mut data = [0u8; 4];
+        failure(group.broadcast(&mut data, 1 - group.rank())).to_string()
+    });
+    for text in &failures {
+        let both = text.contains("from rank 0") && text.contains("from rank 1");
+        assert!(both, "{failures:#?}");
+    }
+}
+
+#[test]
+fn call_that_takes_too_long_names_the_rank_that_did_not_come() {
+    let come = Barrier::new(2);
+    let failures = group(2, &options(), |group| {
+        if group.rank() == 1 {
+            // Comes only when the other rank has given up.
+            come.wait();
+            return failure(group.barrier()).to_string();
+        }
+        let result = group.monitored_barrier(Duration::from_millis(200));
+        let text = failure(result).to_string();
+        come.wait();
+        text
+    });
+    assert!(failures[0].contains("rank 1"), "{}", failures[0]);
+    assert!(failures[0].contains("barrier did not end within"), "{}", failures[0]);
+    assert!(failures[0].contains("it has not called anything yet"), "{}", failures[0]);
+    assert!(failures[1].contains("rank 0 has given up"), "{}", failures[1]);
+}
+
+#[test]
+fn rank_that_leaves_early_is_named_by_the_next_call_only() {
+    let failures = group(3, &options(), |group| {
+        let mut data = [1u32; 50_000];
+        group.all_reduce(&mut data, Reduction::Sum).expect("all take part");
+        assert_eq!(data, [3; 50_000]);
+        if group.rank() == 2 {
+            return String::new();
+        }
+        failure(group.all_reduce(&mut data, Reduction::Sum)).to_string()
+    });
+    assert!(failures[..2].iter().all(|text| text.contains("rank 2")), "{failures:#?}");
+}
+
+#[test]
+fn application_that_gives_up_ends_the_calls_of_all() {
+    let failures = group(3, &options(), |group| {
+        if group.rank() == 1 {
+            group.abort("its input is broken");
+            return failure(group.barrier()).to_string();
+        }
+        failure(group.barrier()).to_string()
+    });
+    assert!(failures[1].contains("its input is broken"), "{failures:#?}");
+    assert!(failures.iter().all(|text| text.contains("rank 1 has given up")), "{failures:#?}");
+}
+
+#[test]
+fn call_outlives_its_communicator_as_a_failure() {
+    let address = free_address();
+    std::thread::scope(|scope| {
+        let join = |rank: u32| {
+            let address = address.clone();
+            move || {
+                let mut rendezvous = TcpRendezvous::new(&address, "test", rank, 2);
+                Communicator::new(rank, 2, &mut rendezvous, options()).expect("both come")
+            }
+        };
+        let (first, second) = (scope.spawn(join(0)), scope.spawn(join(1)));
+        let (first, second) = (first.join().expect("joined"), second.join().expect("joined"));
+        let nothing = std::ptr::null_mut();
+        // SAFETY: no bytes.
+        let pending = unsafe { first.start(Call::Barrier, (nothing, 0), (nothing, 0)) };
+        drop(first);
+        let text = failure(pending.expect("it begins").wait()).to_string();
+        assert!(text.contains("dropped during a call"), "{text}");
+        let text = failure(second.barrier()).to_string();
+        assert!(text.contains("rank 0"), "{text}");
+    });
+}
+
+#[test]
+fn strangers_at_the_rendezvous_do_no_harm() {
+    let address = free_address();
+    std::thread::scope(|scope| {
+        let meet = |rank: u32, group: &'static str| {
+            let address = address.clone();
+            move || {
+                let mut rendezvous = TcpRendezvous::new(&address, group, rank, 2);
+                rendezvous.exchange(&[rank as u8; 10], Duration::from_secs(20))
+            }
+        };
+        let first = scope.spawn(meet(0, "right"));
+        for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"FWR\x01\xff\xff\xff\xff", b""] {
+            let mut stream = loop {
+                // Rank 0 may not listen yet.
+                if let Ok(stream) = TcpStream::connect(&address) {
+                    break stream;
+                }
+                std::thread::yield_now();
+            };
+            // Rank 0 may have refused the first bytes already.
+            let _ = stream.write_all(bytes);
+        }
+        let second = scope.spawn(meet(1, "right"));
+        let expected = vec![vec![0; 10], vec![1; 10]];
+        assert_eq!(first.join().expect("no panic").expect("both came"), expected);
+        assert_eq!(second.join().expect("no panic").expect("both came"), expected);
+    });
+}
+
+#[test]
+fn ranks_that_do_not_come_are_named() {
+    let mut rendezvous = TcpRendezvous::new(&free_address(), "alone", 0, 3);
+    let error = rendezvous.exchange(b"record", Duration::from_millis(50)).unwrap_err();
+    assert!(error.to_string().contains("ranks 1, 2 of 3 did not come"), "{error}");
+}
+
+#[test]
+fn options_that_differ_are_refused() {
+    let address = free_address();
+    std::thread::scope(|scope| {
+        let join = |rank: u32, slots: u32| {
+            let address = address.clone();
+            move || {
+                let options = Options { slots, ..options() };
+                let mut rendezvous = TcpRendezvous::new(&address, "test", rank, 2);
+                Communicator::new(rank, 2, &mut rendezvous, options).map(drop)
+            }
+        };
+        let (first, second) = (scope.spawn(join(0, 8)), scope.spawn(join(1, 16)));
+        for thread in [first, second] {
+            let error = thread.join().expect("no panic").unwrap_err().to_string();
+            assert!(error.contains("8 of 262144") || error.contains("16 of 262144"), "{error}");
+        }
+    });
+}

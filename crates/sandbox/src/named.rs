@@ -1,0 +1,97 @@
+//! Items of a specification that name modules.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use fairway_policy::PolicyError;
+
+use crate::module::Module;
+use crate::slot::{Role, Slot, SwapError};
+
+/// Environment variable with the folders in which bare names are searched, separated as in PATH.
+const FOLDERS: &str = "FAIRWAY_POLICIES";
+
+/// Why a specification is invalid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PoliciesError {
+    /// A built-in policy is invalid.
+    BuiltIn(PolicyError),
+    /// A module is invalid: the item, and the reason.
+    Module(String, SwapError),
+    /// No file has this name in any of the folders.
+    NotFound(String),
+    /// Policies of this kind are always built in.
+    NoModules(String),
+}
+
+impl fmt::Display for PoliciesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PoliciesError::BuiltIn(error) => error.fmt(f),
+            PoliciesError::Module(item, error) => write!(f, "{item}: {error}"),
+            PoliciesError::NotFound(name) => {
+                write!(f, "no folder of {FOLDERS} has {name}.wasm; write ./{name}.wasm for a file")
+            }
+            PoliciesError::NoModules(label) => {
+                write!(f, "\"{label}\" cannot be a module; cc, path, loss and sched can")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PoliciesError {}
+
+/// An item that names a module.
+pub(crate) struct Named<'a> {
+    label: Option<&'a str>,
+    name: &'a str,
+    parameters: &'a str,
+}
+
+impl<'a> Named<'a> {
+    /// Parses an item; `None` if it names a built-in policy.
+    pub(crate) fn read(item: &'a str) -> Option<Named<'a>> {
+        let is_label = |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase());
+        let (label, rest) = match item.split_once('=') {
+            Some((label, rest)) if is_label(label) => (Some(label), rest),
+            _ => (None, item),
+        };
+        let (is_marked, rest) = match rest.strip_prefix("wasm:") {
+            Some(rest) => (true, rest),
+            None => (false, rest),
+        };
+        let (name, parameters) = rest.split_once(':').unwrap_or((rest, ""));
+        let is_file = Path::new(name).extension().is_some_and(|extension| extension == "wasm");
+        (is_marked || is_file).then_some(Named { label, name, parameters })
+    }
+
+    pub(crate) fn file(&self) -> Result<PathBuf, PoliciesError> {
+        if self.name.contains('/') || self.name.ends_with(".wasm") {
+            return Ok(PathBuf::from(self.name));
+        }
+        let folders = std::env::var_os(FOLDERS).unwrap_or_default();
+        let file = format!("{}.wasm", self.name);
+        let mut candidates = std::env::split_paths(&folders).map(|folder| folder.join(&file));
+        let found = candidates.find(|candidate| candidate.is_file());
+        found.ok_or_else(|| PoliciesError::NotFound(self.name.to_owned()))
+    }
+
+    /// Returns the kinds of policy that the module is used for.
+    pub(crate) fn roles(&self, module: &Module) -> Result<Vec<Role>, PoliciesError> {
+        let Some(label) = self.label else { return Ok(module.roles()) };
+        let of_label = Role::ALL.into_iter().find(|role| role.label() == label);
+        of_label.map(|role| vec![role]).ok_or_else(|| PoliciesError::NoModules(label.to_owned()))
+    }
+
+    pub(crate) fn open(&self, item: &str) -> Result<Vec<Slot>, PoliciesError> {
+        let failed = |error| PoliciesError::Module(item.to_owned(), error);
+        let file = self.file()?;
+        let module = Module::read(&file).map_err(|error| failed(SwapError::Load(error)))?;
+        let mut slots = Vec::new();
+        for role in self.roles(&module)? {
+            let slot = Slot::open(role, self.name, file.clone(), self.parameters);
+            slots.push(slot.map_err(failed)?);
+        }
+        Ok(slots)
+    }
+}

@@ -1,0 +1,73 @@
+//! Errors of Rust as exceptions of `fairway._errors`.
+
+use fairway::{Error, OperationError, Status};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+/// The module that defines the exceptions.
+static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+
+/// Returns the exception for an error, with the error's text.
+pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
+    let class = match error {
+        Error::Failed { status, .. } => class_of_status(*status),
+        Error::Timeout { .. } | Error::Unanswered { .. } | Error::NoSharedMemory { .. } => {
+            "Timeout"
+        }
+        Error::NoListener { .. } | Error::Refused { .. } => "ConnectionRefused",
+        Error::PeerGone { .. } | Error::ShutDown => "PeerGone",
+        Error::Io { .. } | Error::UnknownHost { .. } | Error::MemoryGone => "SystemFailure",
+        Error::Limit { .. } | Error::QueueFull | Error::TooManyOperations => "LimitReached",
+        Error::TooManyReceives | Error::TooManyPuts | Error::TooManyBuffers => "LimitReached",
+        Error::TooManyOrders => "LimitReached",
+        Error::Parameter { .. } | Error::Number { .. } | Error::OutOfBounds { .. } => "Invalid",
+        Error::TooLong { .. } | Error::Width { .. } | Error::Foreign { .. } => "Invalid",
+        Error::ReadOnly => "Invalid",
+        _ => "Error",
+    };
+    let status = match error {
+        Error::Failed { status, .. } => Some(*status),
+        _ => None,
+    };
+    new(py, class, &error.to_string(), status).unwrap_or_else(|failure| failure)
+}
+
+/// Returns the exception for an operation that failed.
+pub(crate) fn failed(py: Python<'_>, error: OperationError) -> PyErr {
+    exception(py, &Error::from(error))
+}
+
+/// Returns the exception for an argument that this crate refuses.
+pub(crate) fn invalid(py: Python<'_>, text: &str) -> PyErr {
+    new(py, "Invalid", text, None).unwrap_or_else(|failure| failure)
+}
+
+/// Returns an exception of this class of `fairway._errors`.
+pub(crate) fn named(py: Python<'_>, class: &str, text: &str) -> PyErr {
+    new(py, class, text, None).unwrap_or_else(|failure| failure)
+}
+
+/// Makes an exception. Fails with the exception that prevents it.
+fn new(py: Python<'_>, class: &str, text: &str, status: Option<Status>) -> PyResult<PyErr> {
+    let import = || Ok::<_, PyErr>(py.import("fairway._errors")?.unbind());
+    let module = MODULE.get_or_try_init(py, import)?.bind(py);
+    let made = module.getattr(class)?.call1((text,))?;
+    if let Some(status) = status {
+        made.setattr("status", format!("{status:?}"))?;
+    }
+    if !made.is_instance_of::<pyo3::exceptions::PyBaseException>() {
+        return Err(PyRuntimeError::new_err(text.to_owned()));
+    }
+    Ok(PyErr::from_value(made))
+}
+
+fn class_of_status(status: Status) -> &'static str {
+    match status {
+        Status::RemoteAccess | Status::RemoteRights => "RemoteAccess",
+        Status::RemoteNoJetty | Status::RemoteNoMailbox => "RemoteAccess",
+        Status::PeerDead | Status::PeerClosed | Status::Flushed => "PeerGone",
+        Status::TimedOut | Status::ReceiverNotReady => "Timeout",
+        _ => "OperationFailed",
+    }
+}

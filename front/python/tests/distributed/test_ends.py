@@ -1,0 +1,206 @@
+"""Asynchronous calls, messages, sub-groups, and groups that fail."""
+
+import os
+import signal
+import unittest
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from ranks import error_of, run
+
+import fairway.torch
+
+
+def asynchronous(rank, size):
+    tensors = [torch.full((10_000,), float(rank + at)) for at in range(8)]
+    works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+    while not works[5].is_completed():
+        os.sched_yield()
+    assert tensors[5][0] == sum(peer + 5 for peer in range(size))
+    futures = [work.get_future().then(lambda done: done.value()[0].sum().item())
+               for work in works[4:]]
+    for work in reversed(works[:4]):
+        work.wait()
+        assert work.is_completed()
+    expected = [10_000.0 * sum(peer + at for peer in range(size)) for at in range(8)]
+    assert [future.wait() for future in futures] == expected[4:]
+    for tensor, total in zip(tensors, expected):
+        assert tensor.sum().item() == total
+    # No thread waits for this one, and nothing keeps it.
+    left = torch.ones((7, 3)).t()
+    dist.all_reduce(left, async_op=True)
+    parts = [torch.zeros(2, 2).t() for _ in range(size)]
+    dist.all_gather(parts, torch.full((2, 2), float(rank)), async_op=True).get_future().wait()
+    assert [part[0, 0].item() for part in parts] == list(range(size))
+    dist.barrier()
+    assert torch.equal(left, torch.full((3, 7), float(size)))
+
+
+def messages(rank, size):
+    """Both send first; receives are by tags, in another order; some come before they are wanted."""
+    others = [peer for peer in range(size) if peer != rank]
+    sent = {(peer, tag): torch.arange(tag * 1000) + 100 * rank + tag
+            for peer in others for tag in (0, 1, 2)}
+    works = [dist.isend(tensor, peer, tag=tag) for (peer, tag), tensor in sent.items()]
+    got = {}
+    for peer in others:
+        for tag in (2, 0, 1):
+            got[peer, tag] = torch.zeros(tag * 1000, dtype=torch.int64)
+            works.append(dist.irecv(got[peer, tag], peer, tag=tag))
+    for work in works:
+        work.wait()
+    for (peer, tag), tensor in got.items():
+        assert torch.equal(tensor, torch.arange(tag * 1000) + 100 * peer + tag)
+    # Around a ring, with a call of all between, and with a batch.
+    token, after, before = torch.zeros(5), (rank + 1) % size, (rank - 1) % size
+    operations = [dist.P2POp(dist.isend, torch.full((5,), float(rank)), after),
+                  dist.P2POp(dist.irecv, token, before)]
+    for work in dist.batch_isend_irecv(operations):
+        work.wait()
+    assert token[0] == before
+    wide = torch.zeros(4, 4)
+    if rank == 0:
+        dist.send(torch.arange(8.0), 1)
+    elif rank == 1:
+        dist.recv(wide[:, ::2], 0)
+        assert torch.equal(wide[:, ::2].reshape(-1), torch.arange(8.0)), wide
+        assert not wide[:, 1::2].any()
+
+
+def wrong_length(rank, size):
+    if rank == 0:
+        dist.send(torch.zeros(3), 1)
+        dist.send(torch.ones(2), 1)
+        return ""
+    text = error_of(dist.recv, torch.zeros(2), 0)
+    got = torch.zeros(2)
+    dist.recv(got, 0)
+    assert torch.equal(got, torch.ones(2))
+    return text
+
+
+def sub_groups(rank, size):
+    pairs = [dist.new_group([first, second]) for first in range(size)
+             for second in range(first + 1, size)]
+    members = [(first, second) for first in range(size) for second in range(first + 1, size)]
+    for group, (first, second) in zip(pairs, members):
+        if rank in (first, second):
+            tensor = torch.tensor([rank + 1])
+            dist.all_reduce(tensor, group=group)
+            assert tensor.item() == first + second + 2
+            tensor = torch.tensor([rank])
+            dist.broadcast(tensor, second, group)
+            assert tensor.item() == second
+    half, _ = dist.new_subgroups(2) if size == 4 else (None, None)
+    if half is not None:
+        assert dist.get_world_size(half) == 2
+        dist.barrier(half)
+
+
+def monitored(rank, size, wait_all):
+    dist.monitored_barrier(timeout=timedelta(seconds=30))
+    if rank in (1, 2):
+        return ""
+    return error_of(dist.monitored_barrier, timeout=timedelta(seconds=1),
+                    wait_all_ranks=wait_all)
+
+
+def disagreeing(rank, size):
+    tensor = torch.zeros(100)
+    if rank == 1:
+        return error_of(dist.broadcast, tensor, 0)
+    return error_of(dist.all_reduce, tensor)
+
+
+def killed(rank, size):
+    dist.all_reduce(torch.zeros(10))
+    if rank == size - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return error_of(dist.all_reduce, torch.zeros(100_000))
+
+
+def late(rank, size):
+    """Rank 1 does not come: rank 0 has a time-out that names it."""
+    store, tensor = dist.distributed_c10d._get_default_store(), torch.zeros(4)
+    if rank == 1:
+        store.wait(["over"], timedelta(seconds=60))
+        return error_of(dist.all_reduce, tensor)
+    text = error_of(lambda: dist.all_reduce(tensor, async_op=True).get_future().wait())
+    store.set("over", b"yes")
+    return text
+
+
+def of_earlier_versions(rank, size):
+    """The class for torch before 2.14, where the backend is the process group."""
+    store = dist.PrefixStore("earlier", dist.distributed_c10d._get_default_store())
+    made = fairway.torch.Group(store, rank, size, timedelta(seconds=30),
+                               {"bind": "127.0.0.1", "policy": "cc=swift"})
+    group = fairway.torch.FairwayProcessGroup(made)
+    tensor, whole = torch.full((6,), float(rank)), torch.zeros(6 * size)
+    group.allreduce([tensor]).wait()
+    assert torch.equal(tensor, torch.full((6,), float(sum(range(size)))))
+    group._allgather_base(whole, torch.full((6,), float(rank))).wait()
+    assert whole.tolist() == [float(peer) for peer in range(size) for _ in range(6)]
+    group.shutdown()
+    assert "closed" in error_of(group.allreduce, [tensor])
+
+
+def names(rank, size):
+    assert dist.get_backend() == "fairway"
+    dist.distributed_c10d._set_pg_timeout(timedelta(seconds=50))
+    dist.barrier()
+    return dist.distributed_c10d._get_default_group().name()
+
+
+def mixed(rank, size):
+    tensor = torch.full((3,), 2.0)
+    dist.all_reduce(tensor)
+    assert tensor.tolist() == 3 * [2.0 * size]
+    return dist.get_backend_config()
+
+
+class Ends(unittest.TestCase):
+    def test_calls_in_the_background_end_and_complete_their_futures(self):
+        for size in (1, 2, 3):
+            run(size, asynchronous)
+
+    def test_messages_find_the_receives_with_their_tags(self):
+        for size in (2, 3):
+            run(size, messages)
+        self.assertIn("sent 12 bytes with the tag 0, but the tensor of the receive has 8",
+                      run(2, wrong_length)[1])
+
+    def test_sub_groups(self):
+        run(4, sub_groups)
+
+    def test_monitored_barrier_names_who_is_missing(self):
+        for text in run(3, monitored, False)[::3]:
+            self.assertRegex(text, "^Rank 1 failed to pass monitoredBarrier in 1000 ms")
+        self.assertRegex(run(4, monitored, True)[3], "^Ranks 1, 2 failed to pass")
+
+    def test_ranks_that_call_different_operations_all_fail(self):
+        for text in run(3, disagreeing):
+            self.assertRegex(text, "disagree.*(broadcast|all-reduce)|given up|is gone")
+
+    def test_the_rank_that_was_killed_is_named(self):
+        for text in run(3, killed, dead=[2]):
+            self.assertIn("rank 2", text)
+
+    def test_a_call_that_is_late_ends_the_group(self):
+        texts = run(2, late, timeout=3)
+        self.assertRegex(texts[0], "all-reduce.*did not end within.*rank 1")
+        self.assertRegex(texts[1], "given up|is gone")
+
+    def test_the_class_for_earlier_versions_and_policies(self):
+        run(2, of_earlier_versions)
+
+    def test_names_and_one_backend_a_device(self):
+        self.assertEqual(len(run(2, names)), 2)
+        # Without a GPU, gloo stands for the other device's backend.
+        for text in run(2, mixed, backend="cpu:fairway,cuda:gloo"):
+            self.assertIn("cpu:fairway", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
