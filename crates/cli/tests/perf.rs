@@ -252,14 +252,14 @@ fn each_path_has_a_pair_of_ports_without_further_options() {
 /// A process that may open few files has fewer sockets, reports that, and works.
 #[test]
 fn paths_without_descriptors_are_reported() {
-    let script = "ulimit -n 48; exec \"$0\" perf write --size=4K --iters=20 --json --paths=256";
+    let script = "ulimit -n 40; exec \"$0\" perf write --size=4K --iters=20 --json --paths=256";
     let output = std::process::Command::new("sh")
         .args(["-c", script, env!("CARGO_BIN_EXE_fairway")])
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}");
-    for words in ["256 paths need 16 UDP sockets", "48 file descriptors", "ulimit -n"] {
+    for words in ["256 paths need 16 UDP sockets", "40 file descriptors", "ulimit -n"] {
         assert!(text.contains(words), "no '{words}' in: {text}");
     }
     let row: Value = serde_json::from_slice(&output.stdout).expect("a row");
