@@ -8,8 +8,9 @@ use crate::world::World;
 use fairway_device::random::Random;
 use fairway_ub::wire::{
     self, Access, Ack, AckFlags, AtomicOperator, Bypass, BypassOperation, CREDIT_MAX, Close, Cna,
-    Credit, CreditRequest, Data, Datagram, Get, JettyId, MAX_HEADER, Msn, Nak, Operation, Order,
-    Packet, Probe, Psn, Put, Refusal, Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn, Void,
+    Credit, CreditRequest, Data, Datagram, Executed, Get, JettyId, MAX_HEADER, Msn, Nak, Operation,
+    Order, Packet, Probe, Psn, Put, Refusal, Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn,
+    Void,
 };
 
 /// Sends a random hostile packet to a node.
@@ -209,10 +210,11 @@ fn any_data(random: &mut Random) -> Data {
                 compare: random.number(),
             },
             8 => Operation::AtomicResponse { value: random.number() },
-            9 => Operation::Done { refusal: None, retry_after_us: 0 },
+            9 => Operation::Done { refusal: None, retry_after_us: 0, others: executed(random) },
             10 => Operation::Done {
                 refusal: Some(random.pick(&[Refusal::ReceiverNotReady, Refusal::Length])),
                 retry_after_us: random.number() as u16,
+                others: Executed::NONE,
             },
             11 | 12 => Operation::Put(Put {
                 mailbox: random.range(10, 13),
@@ -244,6 +246,15 @@ fn any_data(random: &mut Random) -> Data {
 }
 
 /// Returns a reason for refusing a packet: a permanent one, or that a switch has trimmed it.
+fn executed(random: &mut Random) -> Executed {
+    let mut others = Executed::NONE;
+    for _ in 0..random.below(12) {
+        // Beyond what fits nothing is added.
+        let _ = others.push(random.below(8) as u8, random.below(64) as u16);
+    }
+    others
+}
+
 fn any_reason(random: &mut Random) -> Refusal {
     let retry = random.chance(500);
     random.pick(&[Refusal::Access, Refusal::Trimmed { retry }])

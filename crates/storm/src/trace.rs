@@ -117,7 +117,7 @@ fn operation_summary(operation: &Operation) -> String {
         Operation::Continuation => String::from("START_KNOWN"),
         Operation::Read { access } => format!("READ {} bytes", { access.length }),
         Operation::ReadResponse => String::from("RESPONSE"),
-        Operation::Done { refusal: None, .. } => String::from("DONE"),
+        Operation::Done { refusal: None, others, .. } => format!("DONE {}", 1 + others.len()),
         other => format!("{other:?}"),
     }
 }

@@ -83,7 +83,7 @@ pub struct Counters {
     pub completions_awaiting_order: u64,
     /// Completions of receives that waited for completions of earlier receives.
     pub receives_awaiting_order: u64,
-    /// Transaction acknowledgements (TAACK) sent: modes ROI and ROT.
+    /// Transactions acknowledged by a TAACK, which may be several in a packet: modes ROI and ROT.
     pub transaction_acks_sent: u64,
     /// Atomics executed here.
     pub atomics_executed: u64,

@@ -139,11 +139,13 @@ pub enum InjectedBug {
     AnyCause,
     /// Report an unreliable message as sent although its payload is missing.
     SendNothing,
+    /// Ignore the last further transaction of a transaction acknowledgement.
+    SkipLastExecuted,
 }
 
 impl InjectedBug {
     /// Every injected bug.
-    pub const ALL: [InjectedBug; 65] = [
+    pub const ALL: [InjectedBug; 66] = [
         InjectedBug::SkipDuplicateCheck,
         InjectedBug::WrapPsnEarly,
         InjectedBug::AcknowledgeBeforePlacement,
@@ -209,5 +211,6 @@ impl InjectedBug {
         InjectedBug::ForgetLate,
         InjectedBug::AnyCause,
         InjectedBug::SendNothing,
+        InjectedBug::SkipLastExecuted,
     ];
 }

@@ -306,6 +306,17 @@ impl Message {
         answer.reply = reply;
     }
 
+    /// Acknowledges one more executed operation of the peer with this message. False if it is no
+    /// acknowledgement of an executed operation, has been sent, or is full.
+    pub(crate) fn acknowledge_also(&mut self, slot: u8, transaction: u16) -> bool {
+        match &mut self.body {
+            Body::Answer(answer) if !self.progress.has_begun() => {
+                answer.acknowledge_also(slot, transaction)
+            }
+            _ => false,
+        }
+    }
+
     /// The local Jetty that granted the access which the message answers, if one did.
     pub(crate) fn granted_by(&self) -> Option<u32> {
         match self.body {

@@ -3,8 +3,10 @@
 use crate::{Cna, JettyId, Msn, Psn, TokenId, Tpn};
 
 mod credit_request;
+mod executed;
 
 pub use credit_request::{CREDIT_MAX, Credit, CreditRequest, Probe};
+pub use executed::{EXECUTED_MAX, Executed};
 
 /// Source, destination and path of a packet: the NTH and the channel numbers of RTPH.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -223,6 +225,8 @@ pub enum Operation {
         refusal: Option<Refusal>,
         /// For [`Refusal::ReceiverNotReady`]: do not retry before this many microseconds.
         retry_after_us: u16,
+        /// Further transactions that have been executed; none if this one was refused.
+        others: Executed,
     },
     /// Put the payload into the current buffer of a mailbox (RVMA).
     Put(Put),

@@ -1,5 +1,6 @@
 //! Proptest strategies for every value that the codec can carry.
 
+use proptest::collection::vec;
 use proptest::prelude::*;
 use std::vec::Vec;
 
@@ -122,9 +123,22 @@ fn unordered() -> impl Strategy<Value = Operation> {
         Just(Operation::Continuation),
         Just(Operation::ReadResponse),
         any::<u64>().prop_map(|value| Operation::AtomicResponse { value }),
-        (proptest::option::of(refusal()), any::<u16>())
-            .prop_map(|(refusal, retry_after_us)| { Operation::Done { refusal, retry_after_us } }),
+        done(),
     ]
+}
+
+/// A TAACK. One that refuses its transaction reports no others.
+fn done() -> impl Strategy<Value = Operation> {
+    let pairs = vec(any::<(u8, u16)>(), 0..=EXECUTED_MAX);
+    (proptest::option::of(refusal()), any::<u16>(), pairs).prop_map(
+        |(refusal, retry_after_us, pairs)| {
+            let mut others = Executed::NONE;
+            for (slot, transaction) in pairs {
+                assert!(refusal.is_some() || others.push(slot, transaction));
+            }
+            Operation::Done { refusal, retry_after_us, others }
+        },
+    )
 }
 
 fn order() -> impl Strategy<Value = Order> {

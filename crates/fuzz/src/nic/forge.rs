@@ -4,8 +4,8 @@
 use fairway_ub::Received;
 use fairway_ub::wire::{
     self, Access, Ack, AckFlags, AtomicOperator, CREDIT_MAX, Credit, CreditRequest, Data, Decoded,
-    Ecn, Get, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, PROTOCOL_VERSION, Packet, Probe,
-    Psn, Put, Refusal, Route, Sack, ServiceMode, Tag, Target, TokenId, Void, header_check,
+    Ecn, Executed, Get, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, PROTOCOL_VERSION, Packet,
+    Probe, Psn, Put, Refusal, Route, Sack, ServiceMode, Tag, Target, TokenId, Void, header_check,
 };
 
 use super::side::{MAILBOX, MTU, SECRET, TOKEN, address};
@@ -189,8 +189,17 @@ fn operation(script: &mut Script<'_>) -> Operation {
             compare: 0,
         },
         9 => Operation::AtomicResponse { value: script.long() },
-        10 => Operation::Done { refusal: None, retry_after_us: 0 },
-        11 => Operation::Done { refusal: Some(refusal(script)), retry_after_us: 1 },
+        10 => {
+            let mut others = Executed::NONE;
+            for _ in 0..script.byte() % 12 {
+                let _ = others.push(script.byte() % 8, u16::from(script.byte()));
+            }
+            Operation::Done { refusal: None, retry_after_us: 0, others }
+        }
+        11 => {
+            let (refusal, others) = (Some(refusal(script)), Executed::NONE);
+            Operation::Done { refusal, retry_after_us: 1, others }
+        }
         12 => Operation::Put(put(script)),
         13 => Operation::Get(get(script)),
         14 => Operation::AbandonPut { mailbox: MAILBOX, sequence: script.number() },

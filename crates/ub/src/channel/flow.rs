@@ -43,6 +43,12 @@ impl Line {
         self.sending.head()
     }
 
+    /// The message whose turn is last.
+    #[inline]
+    pub(super) fn last(&self) -> Option<Index<Message>> {
+        self.sending.tail()
+    }
+
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.sending.is_empty()

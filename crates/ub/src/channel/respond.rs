@@ -8,7 +8,9 @@ use crate::message::{Message, MessagePlace, Reply, RequestFields};
 use crate::placement::Purpose;
 use crate::pool::Index;
 use crate::shared::Shared;
-use fairway_wire::{Access, Data, Duration, Instant, Operation, Order, Refusal, ServiceMode, Tag};
+use fairway_wire::{
+    Access, Data, Duration, Executed, Instant, Operation, Order, Refusal, ServiceMode, Tag,
+};
 
 /// True if a transaction other than a READ, get or atomic gets a separate answer (TAACK).
 pub(crate) fn has_taack(order: &Order) -> bool {
@@ -69,8 +71,23 @@ impl Channel {
         refusal: Option<Refusal>,
     ) {
         shared.counters.transaction_acks_sent += 1;
+        if refusal.is_none() && self.joins_answer(shared, index) {
+            return self.unreserve_answer(shared, index);
+        }
         shared.messages[index].set_reply(Reply::Done(refusal));
         self.send_answer(shared, index);
+    }
+
+    /// Acknowledges an executed operation with the answer that is last in the queue, if that
+    /// acknowledges others. True if so: the record reserved for an answer of its own is not needed.
+    fn joins_answer(&self, shared: &mut Shared, index: Index<Message>) -> bool {
+        let answer = &shared.messages[index];
+        if answer.is_answer_awaited() {
+            return false;
+        }
+        let (slot, transaction) = (answer.slots.number(), answer.transaction);
+        let last = self.line.last();
+        last.is_some_and(|last| shared.messages[last].acknowledge_also(slot, transaction))
     }
 
     /// Refuses, in an answer, a transaction that the transport has acknowledged.
@@ -182,6 +199,32 @@ impl Channel {
 
     // ---- answers to local requests ----
 
+    /// The operation that a further entry of a transaction acknowledgement is for, if it still waits
+    /// for one.
+    fn also_executed(&self, shared: &Shared, slot: u8, transaction: u16) -> Option<Index<Message>> {
+        let index = self.slots.read_slot_owner(slot)?;
+        let message = &shared.messages[index];
+        let fits = message.transaction == transaction
+            && message.attempts.is_open()
+            && message.progress.is_all_sent()
+            && !message.is_fetch();
+        fits.then_some(index)
+    }
+
+    /// Completes the operations that the further entries of a transaction acknowledgement name.
+    fn finish_others(&mut self, shared: &mut Shared, others: &Executed) {
+        let count = match shared.is_injected(InjectedBug::SkipLastExecuted) {
+            true => others.len().saturating_sub(1),
+            false => others.len(),
+        };
+        for (slot, transaction) in others.iter().take(count) {
+            match self.also_executed(shared, slot, transaction) {
+                Some(index) => self.finish_answered(shared, index),
+                None => shared.counters.drops[DropReason::NoRead as usize] += 1,
+            }
+        }
+    }
+
     /// The operation that an answer is for, if it still waits for one.
     fn answered_request(&self, shared: &Shared, data: &Data) -> Option<Index<Message>> {
         let index = self.slots.read_slot_owner(data.slot)?;
@@ -206,6 +249,22 @@ impl Channel {
         data: &Data,
         payload: u32,
     ) -> Judgement {
+        let judgement = self.judge_first_answered(shared, now, data, payload);
+        if let Operation::Done { others, .. } = &data.operation {
+            // They were executed after the first one, and so complete after it.
+            self.finish_others(shared, others);
+        }
+        judgement
+    }
+
+    /// Judges an answer as far as it is for the request that its fixed headers name.
+    fn judge_first_answered(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        data: &Data,
+        payload: u32,
+    ) -> Judgement {
         let nothing = Judgement::Accept { purpose: Purpose::Plain };
         let Some(index) = self.answered_request(shared, data) else {
             // No operation waits for the answer; it must not hold the sender up.
@@ -221,7 +280,7 @@ impl Channel {
                 self.finish_answered(shared, index);
                 nothing
             }
-            Operation::Done { refusal: Some(refusal), retry_after_us } => {
+            Operation::Done { refusal: Some(refusal), retry_after_us, .. } => {
                 let wait = match refusal {
                     Refusal::OutOfOrder => shared.config.profile().not_ready_delay,
                     _ => Duration::from_us(u64::from(retry_after_us)),

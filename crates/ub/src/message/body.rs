@@ -5,7 +5,7 @@ use crate::limits::Profile;
 use crate::list::Links;
 use crate::message::Message;
 use crate::pool::Index;
-use fairway_wire::{Access, AtomicOperator, Get, Operation, Put, Refusal, Target};
+use fairway_wire::{Access, AtomicOperator, Executed, Get, Operation, Put, Refusal, Target};
 
 /// The kind of a message, with the data that only this kind has. The kind never changes.
 ///
@@ -106,6 +106,9 @@ pub(crate) struct OwnAnswer {
     pub(crate) is_tracked: bool,
     /// The local Jetty that granted the peer's access, where Jetties guard the segments.
     pub(crate) via: Option<u32>,
+    /// Further operations of the peer, all executed, that this answer acknowledges. Only in
+    /// `Reply::Done(None)`.
+    others: Executed,
 }
 
 /// Content of an answer.
@@ -239,8 +242,13 @@ impl Body {
 
 impl OwnAnswer {
     /// An answer whose content is not known yet.
-    pub(super) const PENDING: OwnAnswer =
-        OwnAnswer { reply: Reply::Pending, marks: false, is_tracked: false, via: None };
+    pub(super) const PENDING: OwnAnswer = OwnAnswer {
+        reply: Reply::Pending,
+        marks: false,
+        is_tracked: false,
+        via: None,
+        others: Executed::NONE,
+    };
 }
 
 impl OwnPut {
@@ -269,9 +277,16 @@ impl OwnAnswer {
             Reply::Done(refusal) => {
                 let retry_after = profile.not_ready_delay.as_us().min(0xFFFF) as u16;
                 let waits = refusal == Some(Refusal::ReceiverNotReady);
-                Operation::Done { refusal, retry_after_us: if waits { retry_after } else { 0 } }
+                let retry_after_us = if waits { retry_after } else { 0 };
+                Operation::Done { refusal, retry_after_us, others: self.others }
             }
         }
+    }
+
+    /// Acknowledges one more operation of the peer with this answer. False if the answer is not the
+    /// acknowledgement of an executed operation, or is full.
+    pub(super) fn acknowledge_also(&mut self, slot: u8, transaction: u16) -> bool {
+        self.reply == Reply::Done(None) && self.others.push(slot, transaction)
     }
 }
 

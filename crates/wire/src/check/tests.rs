@@ -90,6 +90,9 @@ fn known_values() {
     let counting: [u8; 64] = core::array::from_fn(|i| i as u8);
     assert_eq!(header_check(1, &counting, 1500), 0x782a_fbc5);
     assert_eq!(header_check(2, &counting, 1500), 0xdf15_a216);
+    // Those that docs/wire.md states, from this implementation.
+    assert_eq!(header_check(7, &[0; 28], 0), 0xf4ec_cd05);
+    assert_eq!(header_check(7, &counting, 1500), 0xb7b7_8785);
 }
 
 /// The key derived from a seed.

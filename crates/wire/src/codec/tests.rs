@@ -265,10 +265,35 @@ fn d5_a_response_is_parsed_as_a_response() {
         (0x68, Some(Refusal::NoMailbox)),
         (0x69, Some(Refusal::Epoch)),
     ] {
-        let done = sample_data(Operation::Done { refusal, retry_after_us: 9 });
+        let done =
+            sample_data(Operation::Done { refusal, retry_after_us: 9, others: Executed::NONE });
         let bytes = encoded(&Route::default(), &Packet::Data(done), 0);
         assert_eq!(bytes[36], status);
         assert_eq!(packet_in(&bytes), Packet::Data(done));
+    }
+}
+
+#[test]
+fn an_acknowledgement_of_several_transactions_is_checked() {
+    let mut others = Executed::NONE;
+    while others.push(9, 0x1234) {}
+    assert_eq!(others.iter().count(), EXECUTED_MAX);
+    let done = sample_data(Operation::Done { refusal: None, retry_after_us: 0, others });
+    let bytes = encoded(&Route::default(), &Packet::Data(done), 0);
+    assert_eq!(packet_in(&bytes), Packet::Data(done));
+    let changed = |at: usize, value: u8| {
+        let mut bytes = bytes.clone();
+        bytes[at] = value;
+        resealed(bytes, 0)
+    };
+    let bad = |value| Err(DecodeError::BadField { field: "TAACK count", value });
+    assert_eq!(decode(&changed(50, 11), bytes.len()), bad(11));
+    assert_eq!(decode(&changed(50, 255), bytes.len()), bad(255));
+    // A refusal stays alone.
+    assert_eq!(decode(&changed(36, 0x61), bytes.len()), bad(10));
+    // A count that does not fit the datagram.
+    for len in 48..bytes.len() {
+        assert!(decode(&bytes[..len], len).is_err(), "{len} bytes");
     }
 }
 
@@ -357,7 +382,13 @@ fn header_lengths_are_as_documented() {
     assert_eq!(of(Operation::Continuation), 48);
     assert_eq!(of(Operation::ReadResponse), 48);
     assert_eq!(of(Operation::Abandon), 48);
-    assert_eq!(of(Operation::Done { refusal: None, retry_after_us: 0 }), 52);
+    assert_eq!(
+        of(Operation::Done { refusal: None, retry_after_us: 0, others: Executed::NONE }),
+        52
+    );
+    let mut others = Executed::NONE;
+    while others.push(1, 2) {}
+    assert_eq!(of(Operation::Done { refusal: None, retry_after_us: 0, others }), 92);
     assert_eq!(of(Operation::AtomicResponse { value: 0 }), 56);
     assert_eq!(of(Operation::Send { target, length }), 60);
     assert_eq!(of(Operation::AbandonPut { mailbox, sequence }), 60);

@@ -2,7 +2,7 @@
 //! corrupted the accounts of the channel, or a list.
 
 use super::*;
-use fairway_wire::{Ack, AckFlags, Data, Nak, Order, Packet, Refusal, Void};
+use fairway_wire::{Ack, AckFlags, Data, Executed, Nak, Order, Packet, Refusal, Void};
 
 impl Pair {
     fn sent(&mut self, n: usize) -> Vec<Transmit> {
@@ -190,8 +190,8 @@ fn refused_while_placed(refusal: Refusal) -> (Pair, PlacementToken) {
     for packet in sent.iter().filter(|packet| matches!(packet.packet, Packet::Ack(_))) {
         pair.deliver(0, packet);
     }
-    let refusal = Some(refusal);
-    let operation = Operation::Done { refusal, retry_after_us: 100 };
+    let (refusal, others) = (Some(refusal), Executed::NONE);
+    let operation = Operation::Done { refusal, retry_after_us: 100, others };
     let psn = data.psn.next();
     let done = Data { psn, last: true, index: 0, order: Order::NONE, operation, ..data };
     let forged = pair.forged(&answer, Packet::Data(done));

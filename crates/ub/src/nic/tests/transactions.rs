@@ -5,6 +5,7 @@ use crate::api::{Dispatch, ExceptionMode, GroupConfig};
 use fairway_wire::{AtomicOperator, Refusal, Tag};
 
 mod jetties;
+mod shared_answers;
 
 const MODES: [ServiceMode; 3] = [ServiceMode::Roi, ServiceMode::Rot, ServiceMode::Rol];
 

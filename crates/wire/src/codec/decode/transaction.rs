@@ -7,8 +7,8 @@ use crate::codec::{
     ta_opcode, tp_opcode,
 };
 use crate::{
-    Access, AtomicOperator, CheckKey, Data, Datagram, Get, JettyId, Operation, Order, Packet, Put,
-    ServiceMode, Tag, Target, TokenId,
+    Access, AtomicOperator, CheckKey, Data, Datagram, EXECUTED_MAX, Executed, Get, JettyId,
+    Operation, Order, Packet, Put, ServiceMode, Tag, Target, TokenId,
 };
 
 /// The fixed headers, which every data packet and datagram has.
@@ -21,7 +21,7 @@ pub(super) fn data_len(header: &[u8]) -> Result<usize, DecodeError> {
         ta_opcode::WRITE if is_continuation(fixed) => 0,
         ta_opcode::WRITE | ta_opcode::READ | ta_opcode::SEND_IMMEDIATE => 20,
         ta_opcode::READ_RESPONSE | ta_opcode::ABANDON => 0,
-        ta_opcode::DONE => 4,
+        ta_opcode::DONE => done_len(header)?,
         ta_opcode::ATOMIC_RESPONSE => 8,
         ta_opcode::SEND | ta_opcode::ABANDON_PUT => 12,
         ta_opcode::WRITE_IMMEDIATE | ta_opcode::COMPARE_SWAP => 36,
@@ -32,6 +32,16 @@ pub(super) fn data_len(header: &[u8]) -> Result<usize, DecodeError> {
     };
     let order = if extended(fixed) && !is_response(fixed) { ORDER_LEN } else { 0 };
     Ok(TRANSACTION_LEN + order + operation)
+}
+
+/// Length of what follows ATAH in a TAACK: a word, which counts the further transactions, and a word
+/// for each of those.
+fn done_len(header: &[u8]) -> Result<usize, DecodeError> {
+    let count = *header.get(TRANSACTION_LEN + 2).ok_or(too_short(header, TRANSACTION_LEN + 4))?;
+    if usize::from(count) > EXECUTED_MAX {
+        return bad("TAACK count", u32::from(count));
+    }
+    Ok(4 + 4 * usize::from(count))
 }
 
 /// Length of the headers of a datagram, from TAOpcode.
@@ -252,10 +262,7 @@ fn response_operation(fixed: &Fixed, extension: &[u8]) -> Result<Operation, Deco
     let short = too_short(extension, extension.len() + 4);
     let opcode = u32::from(fixed[32]);
     if opcode == ta_opcode::DONE {
-        let extension: &[u8; 4] = extension.first_chunk().ok_or(short)?;
-        let refusal = refusal::decode_or_none(fixed[36])?;
-        let retry_after_us = (word(extension, 0) >> 16) as u16;
-        return Ok(Operation::Done { refusal, retry_after_us });
+        return done(fixed, extension);
     }
     match fixed[36] {
         0 => {}
@@ -266,6 +273,29 @@ fn response_operation(fixed: &Fixed, extension: &[u8]) -> Result<Operation, Deco
     }
     let extension: &[u8; 8] = extension.first_chunk().ok_or(short)?;
     Ok(Operation::AtomicResponse { value: long(extension, 0) })
+}
+
+/// The content of a TAACK.
+#[inline(never)]
+fn done(fixed: &Fixed, extension: &[u8]) -> Result<Operation, DecodeError> {
+    let short = too_short(extension, extension.len() + 4);
+    let (first, mut rest) = extension.split_first_chunk().ok_or(short)?;
+    let first: &[u8; 4] = first;
+    let refusal = refusal::decode_or_none(fixed[36])?;
+    let retry_after_us = (word(first, 0) >> 16) as u16;
+    let mut others = Executed::NONE;
+    for _ in 0..first[2] {
+        let (pair, behind) = rest.split_first_chunk().ok_or(short)?;
+        let pair: &[u8; 4] = pair;
+        if !others.push(pair[2], (word(pair, 0) >> 16) as u16) {
+            return bad("TAACK count", u32::from(first[2]));
+        }
+        rest = behind;
+    }
+    if refusal.is_some() && !others.is_empty() {
+        return bad("TAACK count", u32::from(first[2]));
+    }
+    Ok(Operation::Done { refusal, retry_after_us, others })
 }
 
 #[inline(always)]

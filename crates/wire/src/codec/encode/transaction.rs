@@ -11,7 +11,7 @@ use crate::{
 pub(super) fn operation_len(operation: &Operation) -> usize {
     match operation {
         Operation::Continuation | Operation::ReadResponse | Operation::Abandon => 0,
-        Operation::Done { .. } => 4,
+        Operation::Done { others, .. } => 4 + 4 * others.len(),
         Operation::AtomicResponse { .. } => 8,
         Operation::Send { .. } | Operation::AbandonPut { .. } => 12,
         Operation::Write { .. } | Operation::Read { .. } | Operation::SendImmediate { .. } => 20,
@@ -166,8 +166,12 @@ fn put_rarer(operation: &Operation, out: &mut Header) -> Kind {
             put_long(out, 12, *value);
             Kind::response(ta_opcode::ATOMIC_RESPONSE, 0)
         }
-        Operation::Done { refusal, retry_after_us } => {
-            put(out, 12, u32::from(*retry_after_us) << 16);
+        Operation::Done { refusal, retry_after_us, others } => {
+            debug_assert!(refusal.is_none() || others.is_empty(), "a refusal stays alone");
+            put(out, 12, u32::from(*retry_after_us) << 16 | (others.len() as u32) << 8);
+            for (at, (slot, transaction)) in others.iter().enumerate() {
+                put(out, 13 + at, u32::from(transaction) << 16 | u32::from(slot) << 8);
+            }
             Kind::response(ta_opcode::DONE, refusal::code_or_zero(*refusal))
         }
         Operation::Put(message) => put_put(message, out),

@@ -65,7 +65,7 @@ fn data_vectors() -> [Vector; 7] {
     ]
 }
 
-fn ordered_vectors() -> [Vector; 4] {
+fn ordered_vectors() -> [Vector; 5] {
     let write = Operation::Write { access: sample_access() };
     let order = Order {
         mode: ServiceMode::Rot,
@@ -80,11 +80,23 @@ fn ordered_vectors() -> [Vector; 4] {
     let order = Order { mode, tag, in_order: false, receive_sequence: 0, ..order };
     let abandoned = Data { order, ..sample_data(Operation::Abandon) };
     let refusal = Some(Refusal::ReceiverNotReady);
+    let mut others = Executed::NONE;
+    assert!(others.push(8, 0x678a) && others.push(3, 0x678b));
+    let several = Operation::Done { refusal: None, retry_after_us: 0, others };
     [
         packet(file!("write_ordered"), Packet::Data(strict), b"data"),
         packet(file!("abandon"), Packet::Data(abandoned), b""),
-        data(file!("done"), Operation::Done { refusal: None, retry_after_us: 0 }, b""),
-        data(file!("done_not_ready"), Operation::Done { refusal, retry_after_us: 250 }, b""),
+        data(
+            file!("done"),
+            Operation::Done { refusal: None, retry_after_us: 0, others: Executed::NONE },
+            b"",
+        ),
+        data(file!("done_several"), several, b""),
+        data(
+            file!("done_not_ready"),
+            Operation::Done { refusal, retry_after_us: 250, others: Executed::NONE },
+            b"",
+        ),
     ]
 }
 
