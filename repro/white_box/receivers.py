@@ -3,7 +3,7 @@
 from figures import Figure
 from simulations import spread
 
-from . import LINE, of_stream, streams
+from . import LINE, of_stream, streams, trace
 
 RACK = {"nodes": 20, "hosts-per-leaf": 20, "queue": "1M", "latency": "500ns", "end": "24ms",
         "measure": "8ms"}
@@ -18,7 +18,16 @@ CONTROLS = {
     "NSCC": {},
     "DCQCN": {"policy": "cc=dcqcn:line=100Gbps,path=spray"},
     "DCQCN and pauses": {"policy": "cc=dcqcn:line=100Gbps,path=spray", "pfc": "200K:160K"},
-    "back-pressure": {"policy": "cc=backpressure,path=spray"},
+}
+# A receiver that takes a quarter of the line for 30 ms, and the laws that its signal reaches.
+BUSY = (2000.0, 32000.0)
+TAKES = 25
+PRESSED = {
+    "back-pressure": "cc=backpressure,path=spray",
+    "NSCC": "cc=nscc,path=spray",
+    "Swift": SWIFT,
+    "EQDS": "cc=eqds,path=spray",
+    "none (fixed window of 1 MB)": "cc=fixed:1M,path=spray",
 }
 
 
@@ -61,6 +70,46 @@ def headroom(runs):
         draw)
 
 
+def pressed(runs):
+    """Figure 20c: a receiver that is short of memory bandwidth for a while, and says so."""
+    settings = {**RACK, "nodes": 4, "hosts-per-leaf": 4, "end": "48ms", "measure": "0ms",
+                "series-every": "100us", "seeds": 1, "window": "512",
+                "drain": f"1:{TAKES}G@{BUSY[0]:.0f}us..{BUSY[1]:.0f}us"}
+    lines = {name: streams(["0-1 size=64K depth=32"], {**settings, "policy": policy})
+             for name, policy in PRESSED.items()}
+    runs.make(lines.values())
+    rows, curves = [], {}
+    for name, line in lines.items():
+        result = runs.results(line)[0]
+        points = trace(result, "rate_gbps")[0]
+        curves[name] = points
+        within = [rate for now, rate in points if BUSY[0] + 2000 < now <= BUSY[1]]
+        after = [now - BUSY[1] for now, rate in points if now > BUSY[1] and rate >= 0.9 * LINE]
+        queue = result["receive_queue"]
+        rows.append([name, f"{sum(within) / len(within):.1f} ({min(within):.1f}–{max(within):.1f})",
+                     f"{after[0] / 1000:.1f}" if after else "not in 16 ms",
+                     queue["bytes_max"] // 1024, queue["drops"], queue["pressures"]])
+
+    def draw(axes):
+        for name in list(PRESSED)[:2]:
+            axes.plot([now / 1000 for now, _ in curves[name]], [rate for _, rate in curves[name]],
+                      label=name)
+        axes.axvspan(BUSY[0] / 1000, BUSY[1] / 1000, alpha=0.15, label=f"takes {TAKES} Gb/s")
+        axes.set_xlabel("ms")
+        axes.set_ylabel("Gb/s")
+
+    return Figure(
+        "Figure 20c", f"a receiver that takes {TAKES} Gb/s for 30 ms, and signals pressure while "
+        "128 KB or more wait in its queue of 512 KB",
+        ["control", "Gb/s meanwhile (least–most)", "ms until 90 % of the line", "longest queue, KB",
+         "drops", "times pressed"], rows,
+        "multiplicative decrease at each signal, additive increase without one (no figures).",
+        "The receiver's queue drains at the limited rate; samples of 100 us, those of the first 2 ms "
+        "left out.", draw,
+        [("figure-20c-trace.csv", ["us", "control", "gbps"],
+          [(f"{now:.0f}", name, rate) for name, points in curves.items() for now, rate in points])])
+
+
 def incast(runs):
     counts = [2, 4, 8, 16]
     lines = {(count, name): streams(
@@ -87,7 +136,7 @@ def incast(runs):
         axes.set_ylabel("longest queue, KB")
 
     return Figure(
-        "Figure 20c and incast", "2:1 to 16:1, streams of 1 MB, two under way each",
+        "Incast", "2:1 to 16:1, streams of 1 MB, two under way each",
         ["incast", "control", "utilisation", "Jain", "worst p99, us", "longest queue, KB", "drops",
          "pauses"], rows,
         "receivers that grant, or that mark as switches do, keep an incast in bounds (no figures).",
@@ -95,4 +144,4 @@ def incast(runs):
         "its line and recovers by 40 Mb/s steps.", draw)
 
 
-EXPERIMENTS = {"fig20": lambda runs: [headroom(runs), incast(runs)]}
+EXPERIMENTS = {"fig20": lambda runs: [headroom(runs), pressed(runs), incast(runs)]}

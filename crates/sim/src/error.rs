@@ -158,6 +158,9 @@ pub enum SettingsError {
         /// The nodes that exist.
         known: String,
     },
+    /// A receive queue was set, and no host has one.
+    #[error("receive-queue has no effect without drain: hosts take data at once")]
+    QueueWithoutDrain,
     /// The numbered plane does not exist.
     #[error("there is no plane {plane}: the last is {last}")]
     NoPlane {

@@ -7,6 +7,7 @@ use super::ranks::{Ranks, jetty_of};
 use super::streams::{self, Streams};
 use crate::application::Application;
 use crate::endpoint::{MESSAGES, Posted, SLOT_BITS, TOKEN, address};
+use crate::intake::Intake;
 use crate::members::{self, Members};
 use crate::stream::Verb;
 use fairway_device::drive::Driver;
@@ -47,6 +48,8 @@ pub(crate) struct Host {
     pub(crate) ranks: Option<Box<Application>>,
     /// The streams that the host posts or sends, if any.
     pub(crate) streams: Option<Box<Streams>>,
+    /// The queue in which data waits for the host, if its rate is limited.
+    pub(crate) intake: Option<Box<Intake>>,
 }
 
 /// Armed timer wake-ups, the earliest first; `u64::MAX` is none. Four are remembered so that a
@@ -247,6 +250,7 @@ impl Host {
             hosts_of_channels: Vec::new(),
             ranks: None,
             streams: None,
+            intake: Intake::of(&plan.scenario.drains, plan.scenario.receive_queue, host),
         }
     }
 

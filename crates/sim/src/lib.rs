@@ -36,6 +36,7 @@ mod endpoint;
 mod error;
 mod group;
 mod host;
+mod intake;
 mod members;
 mod nic;
 mod packets;
@@ -74,8 +75,8 @@ pub use quantiles::Quantiles;
 pub use report::{FlowResult, OperationResult, PortResult, RankResult, Report, StreamResult};
 pub use run::{Progress, Sample, Simulation, StreamSample};
 pub use scenario::{
-    Change, Delay, FRAME_BYTES, Marking, Overflow, Pfc, QueueSpec, Routing, Scenario, SharedBuffer,
-    Stack,
+    Change, Delay, Drain, FRAME_BYTES, Marking, Overflow, Pfc, QueueSpec, ReceiveQueue, Routing,
+    Scenario, SharedBuffer, Stack,
 };
 pub use settings::{SETTINGS, Settings, WORKLOADS};
 pub use shortfall::Shortfall;

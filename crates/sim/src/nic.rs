@@ -97,6 +97,13 @@ impl HostNic {
         }
     }
 
+    /// Lets the NIC signal pressure to its peers, or ceases to. RoCE has no such signal.
+    pub(crate) fn set_pressure(&mut self, presses: bool) {
+        if let HostNic::Fairway(driver) = self {
+            driver.device_mut().set_pressure(presses);
+        }
+    }
+
     /// Passes a received packet to the NIC. Returns the place of its payload.
     #[inline]
     pub(crate) fn receive(

@@ -10,6 +10,7 @@ use super::port::{Admission, Port, PortTally, mix};
 use super::scenario::Routing;
 use super::switch::Buffers;
 use crate::calendar::NEVER;
+use crate::intake::INTAKE_PORT;
 use std::sync::Arc;
 
 /// State of a flow in one partition. The source's partition records its start and completion, the
@@ -165,6 +166,7 @@ impl Partition {
                 self.totals.events += 1;
                 match entry.kind() {
                     Kind::Arrive => self.arrive(now, node, entry.packet()),
+                    Kind::Serve if entry.port() == INTAKE_PORT => self.serve_intake(now, node),
                     Kind::Serve => {
                         self.serve(now, node, first + entry.port());
                         self.resume_host(now, node, first + entry.port());

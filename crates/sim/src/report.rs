@@ -133,8 +133,14 @@ pub struct Report {
     pub delivered: u64,
     /// Headers of trimmed packets that arrived at their hosts.
     pub delivered_trimmed: u64,
-    /// Packets dropped because a queue was full.
+    /// Packets dropped because a queue was full, that of a switch or of a host.
     pub dropped: u64,
+    /// Packets dropped because the receive queue of a host was full.
+    pub dropped_at_hosts: u64,
+    /// Maximum number of bytes in the receive queue of a host.
+    pub receive_queue_bytes: u32,
+    /// Number of times that a host began to signal pressure.
+    pub pressures: u64,
     /// Packets that were on a link that failed, or were lost at random.
     pub lost_on_links: u64,
     /// Packets still in flight at the end.
@@ -197,6 +203,9 @@ impl Report {
             delivered_trimmed: totals.delivered_trimmed,
             dropped: totals.dropped,
             lost_on_links: totals.lost_on_links,
+            dropped_at_hosts: 0,
+            receive_queue_bytes: 0,
+            pressures: 0,
             in_flight: run.in_flight(),
             data_sent: 0,
             resent: 0,
@@ -220,6 +229,12 @@ impl Report {
             report.acks_sent += counts.acks_sent;
             report.timeouts += counts.timeouts;
             report.not_ready += counts.not_ready;
+            if let Some(intake) = &host.intake {
+                let tally = intake.tally();
+                report.dropped_at_hosts += tally.drops;
+                report.pressures += tally.pressures;
+                report.receive_queue_bytes = report.receive_queue_bytes.max(tally.longest);
+            }
         }
         report
     }

@@ -210,6 +210,10 @@ pub struct Scenario {
     pub changes: Vec<Change>,
     /// Links whose latency increases.
     pub delays: Vec<Delay>,
+    /// Periods in which hosts take data out of their NICs at a limited rate.
+    pub drains: Vec<Drain>,
+    /// Receive queue of the hosts of [`Self::drains`].
+    pub receive_queue: ReceiveQueue,
     /// Port whose packets are captured, and the maximum number of them.
     pub tap: Option<(u32, usize)>,
     /// Seed of all random draws.
@@ -228,6 +232,39 @@ pub struct Scenario {
     pub measure_ps: u64,
     /// Processor of the schedulers; `None` if they run inline with the data path and take no time.
     pub control: Option<ControlSpec>,
+}
+
+/// A period in which hosts take data out of their NICs at a limited rate, as one whose memory or bus
+/// is busy. Packets without payload are not held up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drain {
+    /// The host; `None` for all.
+    pub host: Option<u32>,
+    /// Rate, in megabits of frames per second.
+    pub megabits: u64,
+    /// Start of the period, in picoseconds.
+    pub from_ps: u64,
+    /// End of the period, in picoseconds.
+    pub until_ps: u64,
+}
+
+/// Queue in which data waits for its host. The host signals pressure to its peers while the queue is
+/// long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiveQueue {
+    /// Longest length, in bytes of frames. What does not fit is dropped.
+    pub bytes: u32,
+    /// Length from which the host signals pressure.
+    pub press_bytes: u32,
+    /// Length at which it ceases to.
+    pub relieve_bytes: u32,
+}
+
+impl Default for ReceiveQueue {
+    /// 512 KiB, with pressure from 128 KiB on, and down to 64 KiB.
+    fn default() -> ReceiveQueue {
+        ReceiveQueue { bytes: 512 * 1024, press_bytes: 128 * 1024, relieve_bytes: 64 * 1024 }
+    }
 }
 
 /// Bytes of Ethernet's preamble, header, check and gap (38), IPv4 (20) and UDP (8).
@@ -270,6 +307,8 @@ impl Scenario {
             split: 1,
             changes: Vec::new(),
             delays: Vec::new(),
+            drains: Vec::new(),
+            receive_queue: ReceiveQueue::default(),
             tap: None,
             seed: 1,
             check: false,

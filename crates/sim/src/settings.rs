@@ -9,6 +9,7 @@ use fairway_ub::policy::PolicySpec;
 use fairway_ub::wire::{Duration, Instant};
 
 mod collectives;
+mod hosts;
 mod links;
 mod names;
 mod program;
@@ -21,6 +22,7 @@ pub use names::{SETTINGS, WORKLOADS};
 use crate::error::SettingsError;
 use crate::quantity::{self, bytes, chance, count, rate, span};
 use collectives::CollectiveSettings;
+use hosts::HostSettings;
 use links::LinkSettings;
 use names::{FAIRWAY_ONLY, PLANES, TOPOLOGIES, usual_bytes, usual_nodes};
 use program::ProgramSettings;
@@ -51,6 +53,7 @@ pub struct Settings {
     pieces: u32,
     collectives: CollectiveSettings,
     links: LinkSettings,
+    hosts: HostSettings,
     link_megabits: u64,
     latency_ps: u64,
     /// `None` for the workload's default.
@@ -112,6 +115,7 @@ impl Default for Settings {
             pieces: 1,
             collectives: CollectiveSettings::default(),
             links: LinkSettings::default(),
+            hosts: HostSettings::default(),
             link_megabits: 400_000,
             latency_ps: 1_000_000,
             bytes: None,
@@ -187,6 +191,7 @@ impl Settings {
             .set_network(name, value)
             .or_else(|| self.set_switches(name, value))
             .or_else(|| self.set_transport(name, value))
+            .or_else(|| self.hosts.set(name, value))
             .or_else(|| self.collectives.set(name, value))
             .or_else(|| self.program.set(name, value))
             .or_else(|| self.streams.set(name, value));
@@ -463,6 +468,8 @@ impl Settings {
         scenario.group = group;
         (scenario.changes, scenario.spans) = (changes, spans);
         scenario.delays = self.links.delays(&scenario.network)?;
+        scenario.drains = self.hosts.drains(&scenario.network)?;
+        scenario.receive_queue = self.hosts.queue();
         self.apply_switches(&mut scenario);
         self.apply_transport(&mut scenario)?;
         (scenario.burst, scenario.end_ps, scenario.check) = (self.burst, self.end_ps, self.check);

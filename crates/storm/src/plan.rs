@@ -107,6 +107,9 @@ pub(crate) struct Extras {
     /// some destroyed Jetties are created again at once, and healed applications leave each mailbox
     /// only one buffer at a time.
     pub(crate) untimely: u32,
+    /// Ticks of an application at which its host begins or ceases to be short of resources: it
+    /// signals pressure to its peers, or slows its own transmission down.
+    pub(crate) pressure: u32,
 }
 
 /// Constant that separates the draw of missing memory from the others. It is chosen so that no seed
@@ -116,6 +119,9 @@ const MISSING: u64 = 2784;
 
 /// The same for actions at untimely moments.
 const UNTIMELY: u64 = 4363;
+
+/// The same for pressure.
+const PRESSURE: u64 = 156_503;
 
 impl Extras {
     fn draw(random: &mut Random) -> Extras {
@@ -138,6 +144,7 @@ impl Extras {
             to_boards: 0,
             missing: 0,
             untimely: 0,
+            pressure: 0,
         }
     }
 
@@ -146,6 +153,7 @@ impl Extras {
         self.draw_memory_order(&mut Random::fork(seed, 13), is_pair);
         self.missing = sometimes(&mut Random::fork(seed, MISSING), 125, &[20, 100, 400]);
         self.untimely = sometimes(&mut Random::fork(seed, UNTIMELY), 125, &[30, 200, 1000]);
+        self.pressure = sometimes(&mut Random::fork(seed, PRESSURE), 125, &[20, 100, 500]);
     }
 
     /// Four worlds of ten have operations that keep memory order. If two nodes have one link, some

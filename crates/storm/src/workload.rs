@@ -289,6 +289,7 @@ impl Workload {
             self.be_rough(world, model, plan, node)?;
             self.take_away(world, plan, node);
         }
+        self.change_pressure(world, plan, node, healed);
         world.look(node);
         world.schedule_poll(node);
         Ok(())

@@ -198,6 +198,13 @@ fn value(outcome: &Outcome) -> Value {
         "digest": format!("{:016x}", report.digest()),
         "policies": outcome.policies.iter().map(crate::policy::report).collect::<Vec<_>>(),
     });
+    if report.receive_queue_bytes > 0 {
+        value["receive_queue"] = json!({
+            "bytes_max": report.receive_queue_bytes,
+            "drops": report.dropped_at_hosts,
+            "pressures": report.pressures,
+        });
+    }
     if !report.streams.is_empty() {
         value["streams"] = streams::value(report, outcome.line_megabits);
     }
@@ -214,8 +221,14 @@ fn value(outcome: &Outcome) -> Value {
 }
 
 fn text(value: &Value) -> String {
+    let queue = value.get("receive_queue").map_or(String::new(), |queue| {
+        format!(
+            "  receive queues: {} bytes most, {} drops, pressure signalled {} times\n",
+            queue["bytes_max"], queue["drops"], queue["pressures"]
+        )
+    });
     if let Some(streams) = value.get("streams") {
-        return streams::text(value, streams);
+        return streams::text(value, streams) + &queue;
     }
     let fct = &value["fct_us"];
     let outcome = match value.get("ranks") {
@@ -240,7 +253,7 @@ fn text(value: &Value) -> String {
     format!(
         "{outcome}\n{}  \
          {} drops, {} trims, {} marks, {} pauses, {} resent ({} for nothing), {} time-outs\n  \
-         {} packets, {} packet-hops, {} events in {:.2} s: {:.2} M hops/s, {} MiB\n{}",
+         {} packets, {} packet-hops, {} events in {:.2} s: {:.2} M hops/s, {} MiB\n{queue}{}",
         value.get("group").map_or(String::new(), group::text),
         value["drops"],
         value["trims"],

@@ -4,6 +4,7 @@ use super::Partition;
 use crate::calendar::Kind;
 use crate::calendar::NEVER;
 use crate::endpoint::{Posted, SLOT_BITS};
+use crate::intake::{Entrance, INTAKE_PORT};
 use crate::nic::Outgoing;
 use crate::packets::{NONE, PacketMeta};
 use crate::port::{Port, mix};
@@ -28,6 +29,47 @@ impl Partition {
             self.packets.free(index);
             return self.turn(now, node);
         }
+        if meta.class == 0 || !self.waits(now, node, index) {
+            self.handle(now, node, index);
+        }
+    }
+
+    /// Puts data that has arrived into its host's receive queue. False if it is handled at once.
+    fn waits(&mut self, now: u64, node: u32, index: u32) -> bool {
+        let host = self.hosts[node as usize].as_mut().expect("packets go to hosts that take part");
+        let Some(intake) = &mut host.intake else { return false };
+        match intake.offer(now, index, self.packets.meta[index as usize].bytes) {
+            Entrance::Open => return false,
+            Entrance::Waits(due) => {
+                host.nic.set_pressure(intake.presses());
+                if let Some(due) = due {
+                    self.calendar.push(due, node, Kind::Serve, INTAKE_PORT, 0);
+                }
+            }
+            Entrance::Full => {
+                self.totals.dropped += 1;
+                self.packets.free(index);
+            }
+        }
+        true
+    }
+
+    /// Takes the next packet out of a host's receive queue.
+    pub(super) fn serve_intake(&mut self, now: u64, node: u32) {
+        let host = self.hosts[node as usize].as_mut().expect("a host that takes part");
+        let Some((index, due)) = host.intake.as_mut().and_then(|intake| intake.take(now)) else {
+            return;
+        };
+        host.nic.set_pressure(host.intake.as_ref().is_some_and(|intake| intake.presses()));
+        if let Some(due) = due {
+            self.calendar.push(due, node, Kind::Serve, INTAKE_PORT, 0);
+        }
+        self.handle(now, node, index);
+    }
+
+    /// Lets a host's NIC handle a packet.
+    fn handle(&mut self, now: u64, node: u32, index: u32) {
+        let meta = self.packets.meta[index as usize];
         self.totals.delivered += 1;
         let host = self.hosts[node as usize].as_mut().expect("packets go to hosts that take part");
         let headers = &mut self.packets.headers[index as usize];

@@ -203,6 +203,18 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "LINKS@TIME:LATENCY",
         "LINKS have this latency from TIME on, as 4-6@0us:10ms: at most 1s; may be repeated",
     ),
+    (
+        "drain",
+        "HOST:RATE[@TIME..TIME]",
+        "HOST, a number or all, takes data out of its NIC at RATE (from the first TIME until the \
+         second), as 1:25G@100us..300us: whole megabits per second, 1M to 100T; may be repeated",
+    ),
+    (
+        "receive-queue",
+        "SIZE[:PRESS:RELIEVE]",
+        "bytes that can wait for a host with drain, the number from which it signals pressure to \
+         its peers, and the number at which it ceases to; default: 512K:128K:64K",
+    ),
     ("window", "N", "packets that a channel can track; default: four bandwidth-delay products"),
     ("burst", "N", "packets that a NIC takes from its protocol at once"),
     (

@@ -34,7 +34,7 @@ const fn quantity(name: &'static str, of: fn(&Plan) -> u64) -> Quantity {
 
 /// All quantities. Shares are in thousandths; for what nodes or ends of links have of their own, it
 /// is the largest value, or the smallest where the name begins with `least-`.
-static QUANTITIES: [Quantity; 44] = [
+static QUANTITIES: [Quantity; 45] = [
     quantity("nodes", |plan| plan.limits.len() as u64),
     quantity("links", |plan| plan.links.len() as u64),
     quantity("channels", |plan| {
@@ -66,6 +66,7 @@ static QUANTITIES: [Quantity; 44] = [
     quantity("to-boards", |plan| u64::from(plan.extras.to_boards)),
     quantity("missing", |plan| u64::from(plan.extras.missing)),
     quantity("untimely", |plan| u64::from(plan.extras.untimely)),
+    quantity("pressure", |plan| u64::from(plan.extras.pressure)),
     quantity("puts", |plan| plan.mail.puts),
     quantity("puts-wrong", |plan| u64::from(plan.mail.wrong)),
     quantity("puts-rough", |plan| u64::from(plan.mail.rough)),

@@ -52,6 +52,29 @@ impl Workload {
         Ok(())
     }
 
+    /// Begins or ends a shortage of a host's resources, for what it receives or what it sends. A
+    /// healed host has none.
+    pub(super) fn change_pressure(
+        &mut self,
+        world: &mut World,
+        plan: &Plan,
+        node: usize,
+        healed: bool,
+    ) {
+        if plan.extras.pressure == 0 {
+            return;
+        }
+        let (receiving, sending) = match healed {
+            true => (false, false),
+            false if !self.random.chance(plan.extras.pressure) => return,
+            false => (self.random.chance(500), self.random.chance(250)),
+        };
+        if let Some(nic) = world.nic(node) {
+            nic.set_pressure(receiving);
+            nic.set_transmit_pressure(sending);
+        }
+    }
+
     /// Closes a connection while payload that was set aside for it is being copied, or while
     /// receives wait to be reported in order.
     fn close_untimely(
