@@ -234,8 +234,8 @@ pub struct Scenario {
     pub control: Option<ControlSpec>,
 }
 
-/// A period in which hosts take data out of their NICs at a limited rate, as one whose memory or bus
-/// is busy. Packets without payload are not held up.
+/// A period in which hosts take data out of their NICs at a limited rate, as one whose memory or
+/// bus is busy. Packets without payload are not held up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drain {
     /// The host; `None` for all.
@@ -248,8 +248,8 @@ pub struct Drain {
     pub until_ps: u64,
 }
 
-/// Queue in which data waits for its host. The host signals pressure to its peers while the queue is
-/// long.
+/// Queue in which data waits for its host. The host signals pressure to its peers while the queue
+/// is long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveQueue {
     /// Longest length, in bytes of frames. What does not fit is dropped.

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use fairway_sim::Quantiles;
+use fairway_sim::{Quantiles, Report};
 use serde_json::{Value, json};
 
 use super::{Outcome, SimOptions, configuration, group, operations, streams};
@@ -199,11 +199,7 @@ fn value(outcome: &Outcome) -> Value {
         "policies": outcome.policies.iter().map(crate::policy::report).collect::<Vec<_>>(),
     });
     if report.receive_queue_bytes > 0 {
-        value["receive_queue"] = json!({
-            "bytes_max": report.receive_queue_bytes,
-            "drops": report.dropped_at_hosts,
-            "pressures": report.pressures,
-        });
+        value["receive_queue"] = receive_queue(report);
     }
     if !report.streams.is_empty() {
         value["streams"] = streams::value(report, outcome.line_megabits);
@@ -218,6 +214,15 @@ fn value(outcome: &Outcome) -> Value {
         value["operations"] = operations::value(report);
     }
     value
+}
+
+/// The results of receive queues, all hosts together.
+fn receive_queue(report: &Report) -> Value {
+    json!({
+        "bytes_max": report.receive_queue_bytes,
+        "drops": report.dropped_at_hosts,
+        "pressures": report.pressures,
+    })
 }
 
 fn text(value: &Value) -> String {

@@ -199,8 +199,8 @@ impl Channel {
 
     // ---- answers to local requests ----
 
-    /// The operation that a further entry of a transaction acknowledgement is for, if it still waits
-    /// for one.
+    /// The operation that a further entry of a transaction acknowledgement is for, if it still
+    /// waits for one.
     fn also_executed(&self, shared: &Shared, slot: u8, transaction: u16) -> Option<Index<Message>> {
         let index = self.slots.read_slot_owner(slot)?;
         let message = &shared.messages[index];

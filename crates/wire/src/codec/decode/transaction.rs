@@ -34,8 +34,8 @@ pub(super) fn data_len(header: &[u8]) -> Result<usize, DecodeError> {
     Ok(TRANSACTION_LEN + order + operation)
 }
 
-/// Length of what follows ATAH in a TAACK: a word, which counts the further transactions, and a word
-/// for each of those.
+/// Length of what follows ATAH in a TAACK: a word, which counts the further transactions, and a
+/// word for each of those.
 fn done_len(header: &[u8]) -> Result<usize, DecodeError> {
     let count = *header.get(TRANSACTION_LEN + 2).ok_or(too_short(header, TRANSACTION_LEN + 4))?;
     if usize::from(count) > EXECUTED_MAX {
