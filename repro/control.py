@@ -51,6 +51,8 @@ PARTS = {
     "path=mp-rdma:initial=1:pick=p2c": ({}, "path=mp-rdma:initial=1:pick=p2c,loss=rack"),
     "path=spray": ({}, "path=spray,loss=rack"),
     "path=plb": ({}, "path=plb,loss=rack"),
+    "path=least-rtt": ({}, "path=least-rtt,loss=rack"),
+    "path=flowlet": ({}, "path=flowlet,loss=rack"),
     "loss=path-order": ({}, "path=reps,loss=path-order"),
     "loss=sack": ({}, "path=reps,loss=sack"),
     "loss=receiver": ({}, "path=reps,loss=receiver"),

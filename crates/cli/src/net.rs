@@ -54,9 +54,9 @@ pub(crate) struct NetOptions {
 
     /// Congestion control, path choice, loss detection and scheduler, as cc=swift,path=spray. The
     /// built-in ones are cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure|nscc,
-    /// path=spray|p2c|plb|mp-rdma|bitmap|reps, loss=path-order|sack|receiver|rack and
-    /// sched=greedy|static|water-filling|drr. Each kind may also name a WebAssembly file:
-    /// cc=./mine.wasm
+    /// path=spray|p2c|plb|mp-rdma|bitmap|reps|least-rtt|flowlet,
+    /// loss=path-order|sack|receiver|rack and sched=greedy|static|water-filling|drr. Each kind may
+    /// also name a WebAssembly file: cc=./mine.wasm
     #[arg(long, value_name = "NAME", value_parser = policy)]
     pub(crate) policy: Option<Policies>,
 

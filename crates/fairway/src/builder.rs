@@ -172,9 +172,9 @@ impl Builder {
 
     /// Sets the same policies by name, such as `cc=swift,path=spray,loss=path-order,sched=drr`.
     /// There are `cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure|nscc`,
-    /// `path=spray|p2c|plb|mp-rdma|bitmap|reps`, `loss=path-order|sack|receiver|rack` and
-    /// `sched=greedy|static|water-filling|drr`; `cc` and `path` may be WebAssembly files,
-    /// `cc=./mine.wasm`.
+    /// `path=spray|p2c|plb|mp-rdma|bitmap|reps|least-rtt|flowlet`,
+    /// `loss=path-order|sack|receiver|rack` and `sched=greedy|static|water-filling|drr`; each kind
+    /// may be a WebAssembly file, `cc=./mine.wasm`.
     #[must_use]
     pub fn policy_named(mut self, names: &str) -> Self {
         self.policy = names.parse::<Policies>().map_err(|error| (names.into(), error.to_string()));

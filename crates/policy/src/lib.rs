@@ -31,6 +31,8 @@ mod dcqcn;
 mod dcqcn_rate;
 mod delivery_rate;
 mod fixed_window;
+mod flowlet;
+mod least_round_trip;
 mod losses;
 mod multipath_window;
 mod names;
@@ -61,6 +63,8 @@ pub use cubic::{Cubic, CubicParameters};
 pub use dcqcn::{Dcqcn, DcqcnParameters};
 pub use dcqcn_rate::{DcqcnRate, DcqcnRateParameters};
 pub use fixed_window::FixedWindow;
+pub use flowlet::{Flowlet, FlowletParameters};
+pub use least_round_trip::LeastRoundTrip;
 pub use multipath_window::{MultipathParameters, MultipathWindow, Pick};
 pub use names::{
     CongestionSpec, LossSpec, PathSpec, PolicyError, PolicyKind, PolicySet, PolicySpec,

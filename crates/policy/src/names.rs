@@ -25,11 +25,12 @@ mod probe;
 use crate::{
     Backpressure, BackpressureParameters, Bitmap, Caqm, CaqmParameters, CongestionControl,
     CreditPolicy, CreditSender, Cubic, CubicParameters, Dcqcn, DcqcnParameters, Eqds,
-    EqdsParameters, FixedWindow, Greedy, HintedWeights, Hints, Homa, HomaParameters, LossDetector,
-    MultipathParameters, MultipathWindow, Nscc, NsccParameters, PathChoice, PathOrder, Plb,
-    PlbParameters, PowerOfTwo, ProbeSpec, Rack, ReceiverDistance, Reps, RepsParameters, RoundRobin,
-    RoundRobinParameters, SackThreshold, Scheduler, Spray, StaticParameters, StaticShare, Swift,
-    SwiftParameters, Timely, TimelyParameters, WaterFilling, WaterFillingParameters,
+    EqdsParameters, FixedWindow, Flowlet, FlowletParameters, Greedy, HintedWeights, Hints, Homa,
+    HomaParameters, LeastRoundTrip, LossDetector, MultipathParameters, MultipathWindow, Nscc,
+    NsccParameters, PathChoice, PathOrder, Plb, PlbParameters, PowerOfTwo, ProbeSpec, Rack,
+    ReceiverDistance, Reps, RepsParameters, RoundRobin, RoundRobinParameters, SackThreshold,
+    Scheduler, Spray, StaticParameters, StaticShare, Swift, SwiftParameters, Timely,
+    TimelyParameters, WaterFilling, WaterFillingParameters,
 };
 use parameters::{BYTE_UNITS, parse_bytes, read, write_quantity};
 
@@ -119,6 +120,10 @@ pub enum PathSpec {
     Bitmap,
     /// [`Reps`].
     Reps(RepsParameters),
+    /// [`LeastRoundTrip`].
+    LeastRoundTrip,
+    /// [`Flowlet`].
+    Flowlet(FlowletParameters),
 }
 
 impl Default for PathSpec {
@@ -229,6 +234,8 @@ impl PolicySpec {
             PathSpec::MultipathWindow(parameters) => Box::new(MultipathWindow::new(parameters)),
             PathSpec::Bitmap => Box::new(Bitmap::new()),
             PathSpec::Reps(parameters) => Box::new(Reps::new(parameters)),
+            PathSpec::LeastRoundTrip => Box::new(LeastRoundTrip::default()),
+            PathSpec::Flowlet(parameters) => Box::new(Flowlet::new(parameters)),
         };
         let loss: Box<dyn LossDetector> = match self.loss {
             LossSpec::PathOrder => Box::new(PathOrder::new()),
@@ -283,6 +290,8 @@ const LISTS: [(PolicyKind, &str, &[&str]); 5] = [
             MultipathWindow::NAME,
             Bitmap::NAME,
             Reps::NAME,
+            LeastRoundTrip::NAME,
+            Flowlet::NAME,
         ],
     ),
     (
@@ -409,6 +418,10 @@ fn choose(spec: &mut PolicySpec, name: &str, parameters: &str) -> Result<(), Pol
         MultipathWindow::NAME => spec.path = PathSpec::MultipathWindow(read(parameters)?),
         Bitmap::NAME => spec.path = none(PathSpec::Bitmap, Bitmap::NAME, parameters)?,
         Reps::NAME => spec.path = PathSpec::Reps(read(parameters)?),
+        LeastRoundTrip::NAME => {
+            spec.path = none(PathSpec::LeastRoundTrip, LeastRoundTrip::NAME, parameters)?;
+        }
+        Flowlet::NAME => spec.path = PathSpec::Flowlet(read(parameters)?),
         PathOrder::NAME => spec.loss = none(LossSpec::PathOrder, PathOrder::NAME, parameters)?,
         SackThreshold::NAME => {
             spec.loss = none(LossSpec::SackThreshold, SackThreshold::NAME, parameters)?;
@@ -496,6 +509,8 @@ impl fmt::Display for PathSpec {
             PathSpec::MultipathWindow(windows) => parameters::write(f, windows),
             PathSpec::Bitmap => f.write_str(Bitmap::NAME),
             PathSpec::Reps(reps) => parameters::write(f, reps),
+            PathSpec::LeastRoundTrip => f.write_str(LeastRoundTrip::NAME),
+            PathSpec::Flowlet(flowlet) => parameters::write(f, flowlet),
         }
     }
 }

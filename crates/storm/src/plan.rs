@@ -216,6 +216,7 @@ impl Plan {
         policies::probe_some(&mut Random::fork(seed, 12), &mut links);
         policies::give_credit(&mut Random::fork(seed, 10), &mut links, &mut schedulers);
         policies::use_signals(seed, &mut links);
+        policies::use_flowlets(seed, &extras, &mut links);
         let mut random = Random::fork(seed, 3);
         let random = &mut random;
         let operations = random.magnitude(300);

@@ -2,7 +2,8 @@
 
 use super::parameters::{Parameters, Slot, Word};
 use crate::{
-    Explore, MultipathParameters, MultipathWindow, Pick, Plb, PlbParameters, Reps, RepsParameters,
+    Explore, Flowlet, FlowletParameters, MultipathParameters, MultipathWindow, Pick, Plb,
+    PlbParameters, Reps, RepsParameters,
 };
 
 impl Parameters for RepsParameters {
@@ -60,6 +61,23 @@ impl Parameters for PlbParameters {
 
     fn is_sound(&self) -> bool {
         self.idle_rounds <= self.rounds
+    }
+}
+
+impl Parameters for FlowletParameters {
+    const NAME: &'static str = Flowlet::NAME;
+    const FIELDS: &'static [&'static str] = &["gap"];
+    const KNOWN: &'static str = "it takes gap= (a time, as 50us)";
+
+    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
+        Some(match name {
+            "gap" => Slot::Time(&mut self.gap),
+            _ => return None,
+        })
+    }
+
+    fn is_sound(&self) -> bool {
+        true
     }
 }
 

@@ -75,6 +75,8 @@ fn printed_specification_parses_to_the_same() {
         "cc=eqds:line=10Gbps:quantum=16K:window=128K:ahead=32K:max=4M:timeout=1ms,path=p2c,loss=sack",
         "cc=homa:window=64K:quantum=4K:overcommit=2:max=1M:timeout=200us,path=spray,loss=sack",
         "cc=backpressure:line=10Gbps:min=1Mbps:ai=1Gbps:beta=300:window=1M:loss=0,path=plb,loss=sack",
+        "cc=cubic,path=flowlet:gap=50us,loss=sack",
+        "cc=cubic,path=least-rtt,loss=sack",
         "cc=fixed:8M,path=mp-rdma,loss=sack",
         "cc=fixed:8M,path=mp-rdma:initial=4:max=64:pick=p2c,loss=path-order",
         "cc=swift:target=1s:range=0ns:ai=1K:min=0:max=3G:initial=5:loss=7,path=p2c,loss=sack",
@@ -132,7 +134,7 @@ fn signals_of_paths_have_names() {
 #[test]
 fn errors_list_the_known_names() {
     let known = "known are cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure|nscc; \
-                  path=spray|p2c|plb|mp-rdma|bitmap|reps; loss=path-order|sack|receiver|rack; \
+                  path=spray|p2c|plb|mp-rdma|bitmap|reps|least-rtt|flowlet; loss=path-order|sack|receiver|rack; \
                   sched=greedy|static|water-filling|drr; \
                   probe=off|periodic|sampled|anomaly";
     let unknown = error("reno");
@@ -198,6 +200,8 @@ fn bad_parameters_are_refused() {
         "water-filling:floor=1001",
         "plb:rounds=2",
         "plb:idle",
+        "flowlet:gap=50",
+        "flowlet:idle=1",
     ] {
         assert!(matches!(error(text), PolicyError::BadParameter { .. }), "{text}");
     }
@@ -216,6 +220,8 @@ fn specification_builds_the_policies_that_it_names() {
         "cc=eqds,path=plb,loss=sack",
         "cc=homa,path=plb,loss=sack",
         "cc=backpressure,path=mp-rdma,loss=sack",
+        "cc=fixed,path=least-rtt,loss=sack",
+        "cc=fixed,path=flowlet,loss=sack",
     ] {
         let set = spec(text).build(1408);
         assert_eq!(format!("{set:?}"), format!("PolicySet({text})"));

@@ -142,7 +142,8 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     (
         "path",
         "NAME",
-        "path choice in place of that of policy: spray, p2c, plb, mp-rdma, bitmap or reps",
+        "path choice in place of that of policy: spray, p2c, plb, mp-rdma, bitmap, reps, least-rtt or \
+         flowlet",
     ),
     (
         "policy",

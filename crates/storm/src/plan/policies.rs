@@ -1,12 +1,12 @@
 //! Congestion controllers and path choices that were added later. They are drawn separately, so
 //! that old seeds keep their policies where none of these is drawn.
 
-use super::Link;
+use super::{Extras, Link};
 use crate::recorded::is_older_than_signals;
 use fairway_device::random::Random;
 use fairway_ub::policy::{
-    CaqmParameters, CongestionSpec, CubicParameters, DcqcnParameters, Explore, LossSpec,
-    NsccParameters, PathSpec, PlbParameters, PolicySpec, ProbeSpec, RepsParameters,
+    CaqmParameters, CongestionSpec, CubicParameters, DcqcnParameters, Explore, FlowletParameters,
+    LossSpec, NsccParameters, PathSpec, PlbParameters, PolicySpec, ProbeSpec, RepsParameters,
     TimelyParameters,
 };
 use fairway_ub::wire::Duration;
@@ -88,6 +88,23 @@ pub(super) fn use_signals(seed: u64, links: &mut [Link]) {
                 false => PathSpec::Reps(RepsParameters { explore }),
             };
         }
+    }
+}
+
+/// In worlds with pressure, which are newer than all recorded ones, gives some ends of links paths
+/// by flowlets, or by the least round trip.
+pub(super) fn use_flowlets(seed: u64, extras: &Extras, links: &mut [Link]) {
+    if extras.pressure == 0 {
+        return;
+    }
+    let random = &mut Random::fork(seed, 17);
+    for policies in links.iter_mut().flat_map(|link| &mut link.policies) {
+        let gap = Duration::from_us(random.pick(&[0, 0, 5, 200]));
+        policies.path = match random.below(4) {
+            0 => PathSpec::LeastRoundTrip,
+            1 => PathSpec::Flowlet(FlowletParameters { gap }),
+            _ => continue,
+        };
     }
 }
 
