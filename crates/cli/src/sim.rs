@@ -12,18 +12,24 @@ use fairway_sim::{
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
+use self::history::History;
 use self::results::{Printer, us};
 use self::streams::StreamSeries;
+use self::sweep::{Combination, Sweep};
 use crate::failure::Failure;
+use crate::plot::PlotFile;
 use crate::process;
 use crate::quantity::ValueError;
 use crate::trace::{TraceFile, TraceOptions};
 
 mod configuration;
 mod group;
+mod history;
 mod operations;
+mod picture;
 mod results;
 mod streams;
+mod sweep;
 
 /// Windows of simulated time between two progress updates.
 const WINDOWS: u32 = 8;
@@ -70,6 +76,15 @@ pub(crate) struct SimOptions {
     /// Number of seeds that run at the same time [default: as many as the cores permit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub(crate) jobs: Option<u64>,
+
+    /// Values of a setting, each of which is run with every seed; may be repeated for combinations
+    #[arg(long, value_name = "NAME=VALUE,VALUE", value_parser = sweep::sweep)]
+    pub(crate) sweep: Vec<Sweep>,
+
+    /// Draw the results as a picture: FILE.svg, or FILE.html with a table of the rows
+    #[arg(long, value_name = "FILE.svg", value_hint = ValueHint::FilePath,
+          value_parser = crate::plot::file)]
+    pub(crate) plot: Option<PlotFile>,
 
     /// Print one JSON object per seed, and no progress
     #[arg(long)]
@@ -172,6 +187,10 @@ struct Outcome {
     ranks: u32,
     /// The ranks of a collective operation.
     group: Option<Group>,
+    /// Values of the settings that are swept.
+    combination: Combination,
+    /// State over time, if a picture is to be drawn.
+    history: Option<History>,
 }
 
 /// Runs the command.
@@ -179,20 +198,30 @@ pub(crate) fn run(options: &SimOptions) -> Result<(), Failure> {
     if options.trace.trace.is_some() && options.seeds > 1 {
         return Err(Failure::usage("--trace is of one run: leave out --seeds"));
     }
+    options.plot.as_ref().map_or(Ok(()), PlotFile::check)?;
     process::grow_heap_in_large_steps();
-    let settings = settings(options)?;
+    let combinations = sweep::combinations(options, settings(options)?)?;
+    let runs = options.seeds * combinations.len() as u64;
     let cores = process::cores().len().max(1) as u64;
     let jobs = options.jobs.unwrap_or((cores / u64::from(options.cores)).max(1));
-    let jobs = jobs.min(options.seeds);
+    let jobs = jobs.min(runs);
     let next = AtomicU64::new(0);
     let printer = Mutex::new(Printer::new(options)?);
     let work = || -> Result<(), Failure> {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= options.seeds {
+            if index >= runs {
                 return Ok(());
             }
-            let outcome = run_one(options, &settings, options.seed + index)?;
+            let (combination, settings) = &combinations[(index / options.seeds) as usize];
+            let seed = options.seed + index % options.seeds;
+            let shown = !options.json && runs == 1;
+            let outcome = run_one(options, settings, seed, shown);
+            let mut outcome = outcome.map_err(|error| match sweep::text(combination) {
+                empty if empty.is_empty() => error,
+                text => Failure::file(format_args!("with {text}"), error),
+            })?;
+            outcome.combination.clone_from(combination);
             let mut printer = printer.lock().unwrap_or_else(PoisonError::into_inner);
             printer.take(index, outcome)?;
         }
@@ -245,7 +274,12 @@ fn read(path: &Path) -> Result<String, Failure> {
     })
 }
 
-fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outcome, Failure> {
+fn run_one(
+    options: &SimOptions,
+    settings: &Settings,
+    seed: u64,
+    shown: bool,
+) -> Result<Outcome, Failure> {
     let begun = Instant::now();
     let mut scenario = settings.build(seed)?;
     if let Some(tap) = &options.pcap {
@@ -264,11 +298,11 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
     if trace.is_some() {
         simulation.set_trace(TRACED);
     }
-    let shown = !options.json && options.seeds == 1;
     let bar = if shown { bar(simulation.progress().bytes) } else { ProgressBar::hidden() };
     let every = options.series_every.as_nanos() as u64 * 1000;
     let (mut series, mut sampled, mut windows) = (String::new(), (0, 0), 0);
     let mut streams = StreamSeries::new(seed);
+    let mut history = options.plot.as_ref().map(|_| History::default());
     while simulation.step() {
         windows += 1;
         if windows % WINDOWS == 0 {
@@ -286,6 +320,12 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
         if options.stream_series.is_some() {
             streams.sample(&simulation, every);
         }
+        if let Some(history) = &mut history {
+            history.sample(&simulation);
+        }
+    }
+    if let Some(history) = &mut history {
+        history.end(&simulation);
     }
     bar.finish_and_clear();
     trace.map_or(Ok(()), TraceFile::finish)?;
@@ -309,6 +349,8 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
         configuration,
         ranks,
         group,
+        combination: Combination::new(),
+        history,
     })
 }
 
