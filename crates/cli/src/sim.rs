@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, ValueHint};
 use fairway::PolicyReport;
+use fairway_sim::traffic::{Format, Input, read_trace};
 use fairway_sim::{
     Group, Report, SETTINGS, Scenario, Settings, Simulation, Stack, WORKLOADS, pcap,
 };
@@ -44,9 +45,14 @@ pub(crate) struct SimOptions {
     #[arg(value_name = "SCENARIO", value_hint = ValueHint::FilePath, default_value = "permutation")]
     pub(crate) scenario: String,
 
-    /// With workload `trace`: the file of collective operations and the times between them
+    /// With workload `trace`: the file of operations and the times between them; or logs of NCCL,
+    /// a GOAL schedule, or Chakra's execution traces, with a file for each rank
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) file: Option<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
+
+    /// With workload `trace`: the files' format [default: the one that the first file has]
+    #[arg(long, value_name = "NAME", value_parser = ["fairway", "nccl", "goal", "chakra"])]
+    pub(crate) format: Option<String>,
 
     #[command(flatten)]
     pub(crate) settings: SettingFlags,
@@ -251,19 +257,45 @@ fn settings(options: &SimOptions) -> Result<Settings, Failure> {
     if let Some(path) = &options.matrix {
         settings.set_matrix(read(path)?);
     }
-    if let Some(path) = &options.file {
-        if settings.workload() != "trace" {
-            let (path, name) = (path.display(), settings.workload());
-            return Err(Failure::usage(format!("{path}: only trace takes a file, not {name}")));
-        }
-        let outcome = settings.set_trace(&read(path)?);
-        outcome.map_err(|error| Failure::file(path.display(), error))?;
-    }
+    traced(options, &mut settings)?;
     if let Some(path) = &options.distribution {
         let outcome = settings.set_sizes(&read(path)?);
         outcome.map_err(|error| Failure::file(path.display(), error))?;
     }
     Ok(settings)
+}
+
+/// Reads the files of a trace.
+fn traced(options: &SimOptions, settings: &mut Settings) -> Result<(), Failure> {
+    let (files, name) = (&options.files, settings.workload());
+    if name != "trace" {
+        return match (files.first(), &options.format) {
+            (Some(path), _) => {
+                let path = path.display();
+                Err(Failure::usage(format!("{path}: only trace takes a file, not {name}")))
+            }
+            (None, Some(format)) => Err(Failure::usage(format!(
+                "--format {format}: only trace has formats, not {name}: leave it out"
+            ))),
+            (None, None) => Ok(()),
+        };
+    }
+    if files.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
+    let contents = files.iter().map(|path| {
+        std::fs::read(path)
+            .map_err(|error| Failure::usage(format!("{} cannot be read: {error}", path.display())))
+    });
+    let contents: Vec<Vec<u8>> = contents.collect::<Result<_, _>>()?;
+    let inputs = names.iter().zip(&contents).map(|(name, bytes)| Input { name, bytes });
+    let inputs: Vec<Input<'_>> = inputs.collect();
+    let chosen = options.format.as_deref();
+    let format = Format::NAMES.iter().find(|(name, _)| Some(*name) == chosen);
+    let trace = read_trace(&inputs, format.map(|(_, format)| *format))?;
+    settings.set_traced(trace);
+    Ok(())
 }
 
 fn read(path: &Path) -> Result<String, Failure> {

@@ -235,6 +235,13 @@ fn value(outcome: &Outcome) -> Value {
         "digest": format!("{:016x}", report.digest()),
         "policies": outcome.policies.iter().map(crate::policy::report).collect::<Vec<_>>(),
     });
+    add_parts(&mut value, outcome);
+    value
+}
+
+/// Adds what only some kinds of runs have.
+fn add_parts(value: &mut Value, outcome: &Outcome) {
+    let report = &outcome.report;
     if !outcome.combination.is_empty() {
         let swept =
             outcome.combination.iter().map(|(name, value)| ((*name).to_owned(), json!(value)));
@@ -252,7 +259,6 @@ fn value(outcome: &Outcome) -> Value {
     if !report.operations.is_empty() {
         value["operations"] = operations::value(report);
     }
-    value
 }
 
 fn text(value: &Value) -> String {
