@@ -86,7 +86,7 @@ fn traces_of_other_tools_run_as_they_are() {
     assert!(time > 4.0 * 6.3 && time < 80.0, "{time}");
 
     let chakra = run(&[&example("step.1.json"), &example("step.0.json")]);
-    let sorted = ["activations", "backward", "backward", "forward", "gradients"];
+    let sorted = ["activations", "backward", "backward", "forward", "forward", "gradients"];
     let mut found = names(&chakra);
     found.sort();
     assert_eq!(found, sorted);

@@ -2,8 +2,10 @@
 //! JSON that `chakra_jsonizer` makes of that, or as JSON with a `workload_graph`.
 //!
 //! The rank is the number before the ending of the file's name (`step.3.et`), if all files have
-//! different ones from 0 on, else the order of the files. Nodes wait for those in `ctrl_deps` and
-//! `data_deps`. Communication nodes take part in the network; all others take their duration.
+//! different ones from 0 on, else the order of the files. Nodes wait for those in `data_deps`, as
+//! in ASTRA-sim; `ctrl_deps` are the callers of functions in traces of PyTorch. Communication nodes
+//! use the network, unless they are calls on the CPU without a `comm_size`, whose kernels are nodes
+//! of their own; all others take their duration.
 //! `comm_size` is the length of a rank's input in bytes, as ASTRA-sim reads it, so that of an
 //! all-gather is a part of what each rank has in the end. Collective operations of one `pg_name`
 //! match in the order of the files, and its members are the ranks that have such nodes; without
@@ -37,6 +39,8 @@ struct Node {
     destination: Option<u64>,
     root: Option<u64>,
     tag: u64,
+    /// True for what runs on the CPU.
+    is_on_cpu: bool,
     /// Process group.
     group: String,
 }
@@ -85,14 +89,10 @@ pub(super) fn read(inputs: &[Input<'_>]) -> Result<Trace, ImportError> {
         nodes.push(decode::nodes(input)?);
     }
     let mut members: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
-    let collective =
-        |(rank, node): &(usize, &(Node, Place))| (node.0.kind == COLLECTIVE).then_some(*rank);
-    let each = nodes
-        .iter()
-        .enumerate()
-        .flat_map(|(rank, nodes)| nodes.iter().map(move |node| (rank, node)));
-    for (rank, node) in each.filter(|each| collective(each).is_some()) {
-        members.entry(node.0.group.clone()).or_default().insert(rank as u32);
+    for (rank, nodes) in nodes.iter().enumerate() {
+        for (node, _) in nodes.iter().filter(|(node, _)| node.network() == COLLECTIVE) {
+            members.entry(node.group.clone()).or_default().insert(rank as u32);
+        }
     }
     members.insert(String::new(), (0..count as u32).collect());
     let (graph, collected, open) = (Graph::default(), BTreeMap::new(), Default::default());
@@ -126,7 +126,7 @@ impl Ranks<'_> {
         let mut added: BTreeMap<u64, Option<usize>> = BTreeMap::new();
         let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
         for (node, place) in &nodes {
-            let operation = match node.kind {
+            let operation = match node.network() {
                 SEND | RECEIVE => self.message(rank, node, place)?,
                 COLLECTIVE => {
                     let number = numbers.entry(node.group.clone()).or_default();
@@ -276,6 +276,12 @@ impl Ranks<'_> {
 }
 
 impl Node {
+    /// The node's kind if it uses the network; else 0.
+    fn network(&self) -> u64 {
+        let calls_only = self.is_on_cpu && self.bytes.is_none();
+        if matches!(self.kind, SEND | RECEIVE | COLLECTIVE) && !calls_only { self.kind } else { 0 }
+    }
+
     fn lacks(&self, what: &'static str) -> Wrong {
         Wrong::Node { node: self.id, name: self.name.chars().take(60).collect(), what }
     }

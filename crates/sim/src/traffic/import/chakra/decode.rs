@@ -84,7 +84,7 @@ fn node(message: &[u8]) -> Option<Node> {
             1 => node.id = value.number()?,
             2 => node.name = text(value)?,
             3 => node.kind = value.number()?,
-            4 | 5 => node.after.extend(value.numbers()?),
+            5 => node.after.extend(value.numbers()?),
             7 => node.micros = value.number()?,
             10 => {
                 let (mut name, mut number, mut word) = (String::new(), None, None);
@@ -93,7 +93,7 @@ fn node(message: &[u8]) -> Option<Node> {
                         1 => name = text(value)?,
                         // Signed numbers of types that protobuf has in zigzag.
                         15 | 17 => number = value.number().map(|zigzag| zigzag >> 1),
-                        7 | 9 | 11 | 13 | 19 | 21 | 23 | 25 => number = value.number(),
+                        7 | 9 | 11 | 13 | 19 | 21 | 23 | 25 | 27 => number = value.number(),
                         29 => word = text(value),
                         _ => {}
                     }
@@ -118,6 +118,7 @@ impl Node {
             "comm_src" => self.source = number,
             "comm_dst" => self.destination = number,
             "comm_tag" => self.tag = number.unwrap_or(0),
+            "is_cpu_op" => self.is_on_cpu = number == Some(1),
             "root" | "root_rank" => self.root = number,
             "pg_name" => {
                 let number = number.map(|number| number.to_string());
@@ -171,10 +172,9 @@ fn json_node(value: &Json) -> Option<Node> {
         micros: any(&["durationMicros", "duration_micros", "runtime"]).map_or(Some(0), number)?,
         ..Node::default()
     };
-    for names in [["ctrlDeps", "ctrl_deps"], ["dataDeps", "data_deps"]] {
-        for other in any(&names).and_then(Json::as_array).into_iter().flatten() {
-            node.after.push(number(other)?);
-        }
+    let before = any(&["dataDeps", "data_deps"]).and_then(Json::as_array);
+    for other in before.into_iter().flatten() {
+        node.after.push(number(other)?);
     }
     for (name, value) in object {
         node.attribute(name, number(value), value.as_str().map(str::to_owned));
@@ -194,9 +194,9 @@ fn json_node(value: &Json) -> Option<Node> {
     Some(node)
 }
 
-/// A number, which protobuf's JSON writes as a string if it has 64 bits.
+/// A number, which protobuf's JSON writes as a string if it has 64 bits; 1 for true.
 fn number(value: &Json) -> Option<u64> {
-    value.as_u64().or_else(|| value.as_str()?.parse().ok())
+    value.as_u64().or(value.as_bool().map(u64::from)).or_else(|| value.as_str()?.parse().ok())
 }
 
 /// A number, or the name of one.

@@ -146,6 +146,33 @@ fn workload_graph_is_read_and_process_groups_have_their_members() {
 }
 
 #[test]
+fn calls_on_the_cpu_without_a_size_only_take_time() {
+    const BOOL: u64 = 27;
+    let file = file(&[
+        node(0, 7, &[], 9, &[("is_cpu_op", BOOL, 1)]),
+        node(
+            1,
+            7,
+            &[0],
+            0,
+            &[("is_cpu_op", BOOL, 0), ("comm_type", INT64, 2), ("comm_size", UINT64, 6)],
+        ),
+    ]);
+    let files: [(&str, &[u8]); 2] = [("0.et", &file), ("1.et", &file)];
+    let operations = operations(&files);
+    let gather = OperationKind::Collective(Collective::AllGather);
+    let kinds: Vec<_> = operations.iter().map(|one| (one.kind, one.bytes)).collect();
+    let compute = (OperationKind::Compute { ps: 9_000_000 }, 0);
+    assert_eq!(kinds, [compute, compute, (gather, 12)]);
+    let json = r#"{"workload_graph": [
+        {"Id": 0, "Name": "c10d", "NodeType": 7, "data_deps": [], "runtime": 9, "is_cpu_op": true},
+        {"Id": 1, "Name": "nccl", "NodeType": 7, "data_deps": [0], "is_cpu_op": false,
+         "ctrlDeps": [77], "comm_type": 2, "comm_size": 6}]}"#;
+    let same: [(&str, &[u8]); 2] = [("0.json", json.as_bytes()), ("1.json", json.as_bytes())];
+    assert_eq!(messages(&same), messages(&files));
+}
+
+#[test]
 fn wrong_traces_are_refused_with_the_place_and_a_remedy() {
     let (zero, one) = (rank(0), rank(1));
     fails(&[("a.0.et", &zero)], &["a.0.et", "1 ranks", "a file for each rank"]);
