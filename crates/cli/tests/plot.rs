@@ -60,7 +60,10 @@ fn picture_of_flows_has_a_step_for_each_flow() {
         assert!(line(series(&root, name)[0]).len() > 10, "{name}");
     }
     let all = titles(series(&root, "longest queue")[0]).join(";");
-    assert!(text.contains("--senders 12") && !all.is_empty(), "{text}");
+    assert!(
+        text.contains(">incast, seed 1<") && text.contains("--senders 12") && !all.is_empty(),
+        "{text}"
+    );
 }
 
 #[test]

@@ -30,6 +30,7 @@ const POINTS: usize = 500;
 /// What a picture needs of a run.
 pub(super) struct Run {
     combination: Combination,
+    workload: String,
     seed: u64,
     /// The object that `--json` prints.
     value: Value,
@@ -67,8 +68,10 @@ impl Run {
         let calls = report.ranks.iter().flat_map(|rank| &rank.calls);
         let calls = calls.filter_map(|(from, to)| Some(us((*to)?.saturating_sub(*from))));
         let second = 1_000_000_000_000;
+        let workload = outcome.configuration.iter().find(|(name, _)| *name == "workload");
         Run {
             combination: outcome.combination.clone(),
+            workload: workload.map_or(String::new(), |setting| setting.1.clone()),
             seed: report.seed,
             value: value.clone(),
             flows: thinned(times),
@@ -132,10 +135,7 @@ pub(super) fn picture(options: &SimOptions, runs: &[Run]) -> (Picture, Table) {
         }
         _ => metrics::over_values(runs),
     };
-    let what = match std::path::Path::new(&options.scenario).file_name() {
-        Some(name) => name.to_string_lossy().into_owned(),
-        None => options.scenario.clone(),
-    };
+    let what = runs.first().map_or("", |run| run.workload.as_str());
     let title = match runs {
         [only] => format!("{what}, seed {}", only.seed),
         _ => format!("{what}, {} runs", runs.len()),

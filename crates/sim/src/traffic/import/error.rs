@@ -55,7 +55,7 @@ pub enum ImportError {
         place: Place,
         /// What is wrong there.
         #[source]
-        wrong: Wrong,
+        wrong: Box<Wrong>,
     },
     /// The files have no operation.
     #[error("{file}: {remedy}")]
@@ -227,6 +227,6 @@ impl Place {
     }
 
     pub(super) fn is(self, wrong: Wrong) -> ImportError {
-        ImportError::At { place: self, wrong }
+        ImportError::At { place: self, wrong: Box::new(wrong) }
     }
 }

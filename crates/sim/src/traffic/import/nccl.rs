@@ -10,7 +10,7 @@
 //! (in one line), and the beginning of a communicator is one with `comm 0x5 rank 0 nranks 2 ...
 //! commId 0x77`. A process and its device are a rank. Its number is that in the largest
 //! communicator, if the log names those (subsystem INIT), else RCCL's `globalrank`, else the order
-//! of hosts and devices. A rank executes the calls of one stream one after the other, and those of
+//! of hosts and devices. NCCL before 2.17 has no `commId`; then communicators have all ranks. A rank executes the calls of one stream one after the other, and those of
 //! different streams beside each other. Sends and receives of one stream with the same `opCount`
 //! are of one group and go on together. Times are not in the log, so nothing computes in between.
 
@@ -23,7 +23,7 @@ use super::{Input, RANKS_MAX};
 use crate::traffic::Trace;
 use crate::traffic::trace::MEMBERS_MAX;
 use line::{Begun, Call, Line, line};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The text by which a line of NCCL is known.
 pub(super) const MARK: &str = "NCCL INFO ";
@@ -69,8 +69,10 @@ struct Log {
     processes: Vec<Process>,
     calls: Vec<Vec<(Call, Place, Option<Identity>)>>,
     communicators: BTreeMap<Identity, Communicator>,
-    /// RCCL's numbers of processes.
+    /// RCCL's numbers of processes, or those in a communicator of all that has no name.
     global: BTreeMap<usize, u32>,
+    /// Size of the largest communicator without a name of each process, and its rank in it.
+    unnamed: BTreeMap<usize, (u32, u32)>,
 }
 
 /// Reads the logs of all ranks, or that of one rank for all.
@@ -120,7 +122,11 @@ fn gather(inputs: &[Input<'_>]) -> Result<Log, ImportError> {
             });
             match line {
                 Line::Begun(Begun { comm, rank, nranks, id }) => {
-                    let Some(id) = id else { continue };
+                    let Some(id) = id else {
+                        let largest = log.unnamed.entry(number).or_default();
+                        *largest = (*largest).max((nranks, rank));
+                        continue;
+                    };
                     let identity = Identity::Named(id);
                     let entry = log.communicators.entry(identity.clone()).or_default();
                     entry.nranks = nranks;
@@ -154,6 +160,12 @@ impl Log {
             (identity.clone(), Communicator { nranks: comm.nranks, members: members.collect() })
         });
         let communicators = communicators.collect();
+        let all = self.unnamed.iter().filter(|(_, (nranks, _))| *nranks as usize == used.len());
+        let all: BTreeMap<usize, u32> = all.map(|(old, (_, rank))| (*old, *rank)).collect();
+        let ranks: BTreeSet<u32> = all.values().copied().collect();
+        if self.global.is_empty() && ranks.len() == used.len() {
+            self.global = all;
+        }
         self.global =
             self.global.iter().filter_map(|(old, rank)| Some((place(*old)?, *rank))).collect();
         self.calls = used.iter().map(|old| std::mem::take(&mut self.calls[*old])).collect();

@@ -130,6 +130,22 @@ fn log_of_one_rank_stands_for_all_if_all_take_part() {
 }
 
 #[test]
+fn ranks_of_old_logs_are_those_of_their_only_communicator() {
+    let mut log = String::new();
+    for rank in 0..3 {
+        let line = begun("h", 2 - rank, "0xa0", rank, 3, "0x11");
+        log += &line.replace(" commId 0x11", "");
+        log += &call("h", 2 - rank, ("Send", 4, 0, (rank + 1) % 3), ("0xa0", 3, 0));
+        log += &call("h", 2 - rank, ("Recv", 4, 0, (rank + 2) % 3), ("0xa0", 3, 0));
+        log += &call("h", 2 - rank, ("Broadcast", 4, 0, 1), ("0xa0", 3, 1));
+    }
+    let operations = operations(&[("log", log.as_bytes())]);
+    let mut ends: Vec<_> = operations.iter().map(|one| one.ranks.clone()).collect();
+    ends.sort();
+    assert_eq!(ends, [vec![0, 1], vec![1, 2], vec![1, 2, 0], vec![2, 0]]);
+}
+
+#[test]
 fn rccl_names_ranks_in_each_line() {
     let line = |rank: u32, name: &str, peer: u32| {
         let process = 3 - rank;
