@@ -2,9 +2,9 @@
 //!
 //! | result | panels |
 //! |---|---|
-//! | flows | distribution of their completion times, beside that of each flow alone at its link's rate |
-//! | a collective operation | distribution of the times of calls, beside a bus bandwidth of the link's rate |
-//! | a trace | a bar from start to end for each operation |
+//! | flows | distribution of completion times, beside that of each flow alone at its link's rate |
+//! | collective operation | distribution of times of calls, beside that of the link's rate |
+//! | trace | a bar from start to end for each operation |
 //! | streams | rate and congestion window of each over time |
 //! | any, one run | rate of placed bytes and length of the queues over time |
 //! | several seeds | the same distributions by seed, and the metrics by seed |

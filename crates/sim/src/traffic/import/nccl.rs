@@ -10,9 +10,10 @@
 //! (in one line), and the beginning of a communicator is one with `comm 0x5 rank 0 nranks 2 ...
 //! commId 0x77`. A process and its device are a rank. Its number is that in the largest
 //! communicator, if the log names those (subsystem INIT), else RCCL's `globalrank`, else the order
-//! of hosts and devices. NCCL before 2.17 has no `commId`; then communicators have all ranks. A rank executes the calls of one stream one after the other, and those of
-//! different streams beside each other. Sends and receives of one stream with the same `opCount`
-//! are of one group and go on together. Times are not in the log, so nothing computes in between.
+//! of hosts and devices. NCCL before 2.17 has no `commId`; then communicators have all ranks. A
+//! rank executes the calls of one stream one after the other, and those of different streams beside
+//! each other. Sends and receives of one stream with the same `opCount` are of one group and go on
+//! together. Times are not in the log, so nothing computes in between.
 
 mod calls;
 mod line;

@@ -107,7 +107,8 @@ pub(super) fn json(rank: u64) -> String {
 {{"id": "1", "name": "node1", "type": "COMM_COLL_NODE", "dataDeps": ["0"],
   "attr": [{{"name": "comm_type", "int64Val": "0"}}, {{"name": "comm_size", "uint64Val": "4000"}}]}}
 {{"id": "2", "name": "node2", "type": "COMM_{kind}_NODE", "dataDeps": ["1"], "attr":
-  [{{"name": "{peer}}}, {{"name": "comm_size", "uint64Val": "96"}}, {{"name": "comm_tag", "uint32Val": 3}}]}}"#
+  [{{"name": "{peer}}}, {{"name": "comm_size", "uint64Val": "96"}}, {{"name": "comm_tag",
+   "uint32Val": 3}}]}}"#
     )
 }
 
@@ -125,9 +126,12 @@ fn workload_graph_is_read_and_process_groups_have_their_members() {
     let graph = |group: &str| {
         format!(
             r#"{{"workload_graph": [
-            {{"Id": 4, "Name": "sum", "NodeType": 7, "data_deps": [], "comm_type": 0, "comm_size": 64, "pg_name": "{group}"}},
-            {{"Id": 5, "Name": "all", "NodeType": 7, "data_deps": [4], "comm_type": 2, "comm_size": 10}},
-            {{"Id": 6, "Name": "tree", "NodeType": 7, "data_deps": [5], "comm_type": 5, "comm_size": 8, "root": 2}}]}}"#
+            {{"Id": 4, "Name": "sum", "NodeType": 7, "data_deps": [],
+              "comm_type": 0, "comm_size": 64, "pg_name": "{group}"}},
+            {{"Id": 5, "Name": "all", "NodeType": 7, "data_deps": [4],
+              "comm_type": 2, "comm_size": 10}},
+            {{"Id": 6, "Name": "tree", "NodeType": 7, "data_deps": [5],
+              "comm_type": 5, "comm_size": 8, "root": 2}}]}}"#
         )
     };
     let texts = ["x", "y", "x", "y"].map(graph);

@@ -9,9 +9,11 @@ fn flows(text: &str) -> Vec<Flow> {
 }
 
 /// Three ranks: a pipeline with computing, written as LogGOPSim's tools do.
-const PIPELINE: &str = "num_ranks 3\n\nrank 0 {\nl1: calc 100\nl2: send 8b to 1 tag 5\nl2 requires l1\n}\n\n\
-    rank 1 {\nl1: recv 8b from 0 tag 5\nl2: calc 2000 cpu 1\nl2 requires l1\nl3: send 16b to 2 tag 5 cpu 0 nic 1\n\
-    l3 requires l2\n}\nrank 2 {\nl1: recv 16b from 1 tag 5\n}\n";
+const PIPELINE: &str = "num_ranks 3\n\nrank 0 {\nl1: calc 100\nl2: send 8b to 1 tag 5\n\
+                        l2 requires l1\n}\n\n\
+                        rank 1 {\nl1: recv 8b from 0 tag 5\nl2: calc 2000 cpu 1\n\
+                        l2 requires l1\nl3: send 16b to 2 tag 5 cpu 0 nic 1\nl3 requires l2\n}\n\
+                        rank 2 {\nl1: recv 16b from 1 tag 5\n}\n";
 
 #[test]
 fn sends_are_messages_that_wait_for_what_they_require() {
@@ -38,7 +40,8 @@ fn sends_are_messages_that_wait_for_what_they_require() {
 
 #[test]
 fn statements_may_share_a_line_and_comments_are_passed_over() {
-    let text = "num_ranks 2 // two\nrank 0 { l1: calc 100 ; l2: send 8 b to 1 tag 5; l2 requires l1 }\n\
+    let text = "num_ranks 2 // two\nrank 0 { l1: calc 100 ; l2: send 8 b to 1 tag 5; \
+                l2 requires l1 }\n\
                 /* the\nother */ rank 1 { recv 8b from 0 tag 5 }";
     assert_eq!(messages(&[("a.goal", text.as_bytes())]), (1, 8));
 }
@@ -47,7 +50,8 @@ fn statements_may_share_a_line_and_comments_are_passed_over() {
 fn irequires_waits_for_the_beginning_only() {
     let text = |word: &str| {
         format!(
-            "num_ranks 2 rank 0 {{ c: calc 5000 s: send 9b to 1 s {word} c a: calc 7 c requires a }} \
+            "num_ranks 2 rank 0 {{ c: calc 5000 s: send 9b to 1 s {word} c \
+             a: calc 7 c requires a }} \
                  rank 1 {{ recv 9b from 0 }}"
         )
     };
@@ -66,7 +70,8 @@ fn irequires_waits_for_the_beginning_only() {
 fn receives_match_by_sender_and_tag_in_order_and_any_takes_the_rest() {
     let text = "num_ranks 3 rank 0 { send 1b to 2 tag 7 send 2b to 2 tag 8 }\
                 rank 1 { send 4b to 2 tag 7 }\
-                rank 2 { x: recv 8b from -1 tag -1 y: recv 8b from 0 tag 7 z: recv 8b from -1 tag 7 }";
+                rank 2 { x: recv 8b from -1 tag -1 y: recv 8b from 0 tag 7 \
+                z: recv 8b from -1 tag 7 }";
     let flows = flows(text);
     let own: Vec<&Flow> = flows.iter().filter(|flow| flow.source == 2).collect();
     let bytes: Vec<u32> = own.iter().map(|flow| flows[flow.after[0].flow as usize].bytes).collect();
@@ -76,7 +81,8 @@ fn receives_match_by_sender_and_tag_in_order_and_any_takes_the_rest() {
 
 #[test]
 fn messages_to_the_rank_itself_take_no_network() {
-    let text = "num_ranks 2 rank 0 { s: send 5b to 0 r: recv 5b from 0 t: send 1b to 1 t requires r } \
+    let text = "num_ranks 2 rank 0 { s: send 5b to 0 r: recv 5b from 0 t: send 1b to 1 \
+                t requires r } \
                 rank 1 { recv 1b from 0 }";
     assert_eq!(messages(&[("a.goal", text.as_bytes())]), (1, 1));
     let flows = flows(text);
