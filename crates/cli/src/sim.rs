@@ -331,10 +331,8 @@ fn run_one(
         simulation.set_trace(TRACED);
     }
     let bar = if shown { bar(simulation.progress().bytes) } else { ProgressBar::hidden() };
-    let every = options.series_every.as_nanos() as u64 * 1000;
-    let (mut series, mut sampled, mut windows) = (String::new(), (0, 0), 0);
-    let mut streams = StreamSeries::new(seed);
-    let mut history = options.plot.as_ref().map(|_| History::default());
+    let mut samples = Samples::new(options, seed);
+    let mut windows = 0;
     while simulation.step() {
         windows += 1;
         if windows % WINDOWS == 0 {
@@ -346,17 +344,9 @@ fn run_one(
             let dropped = simulation.take_trace(|host, record| trace.add(host, record));
             trace.dropped = dropped;
         }
-        if options.series.is_some() {
-            sample(&simulation, seed, every, &mut sampled, &mut series);
-        }
-        if options.stream_series.is_some() {
-            streams.sample(&simulation, every);
-        }
-        if let Some(history) = &mut history {
-            history.sample(&simulation);
-        }
+        samples.take(options, &simulation);
     }
-    if let Some(history) = &mut history {
+    if let Some(history) = &mut samples.history {
         history.end(&simulation);
     }
     bar.finish_and_clear();
@@ -366,11 +356,11 @@ fn run_one(
     }
     let policies = simulation.scenario().policy.as_ref().map(|policies| policies.reports());
     let (report, wall) = (simulation.report(), begun.elapsed());
-    let (stream_series, policies) = (streams.lines, policies.unwrap_or_default());
+    let policies = policies.unwrap_or_default();
     let network = &simulation.scenario().network;
     let line_megabits = network.links[0].megabits * u64::from(network.wires());
     let shortfall = simulation.shortfall().map_or(String::new(), |missing| missing.to_string());
-    let series = (series, stream_series);
+    let (series, history) = ((samples.series, samples.streams.lines), samples.history);
     Ok(Outcome {
         report,
         wall,
@@ -384,6 +374,43 @@ fn run_one(
         combination: Combination::new(),
         history,
     })
+}
+
+/// What is recorded of a run while it goes on.
+struct Samples {
+    seed: u64,
+    /// Time between two lines, in picoseconds.
+    every: u64,
+    series: String,
+    /// Time and placed bytes of the last line.
+    sampled: (u64, u64),
+    streams: StreamSeries,
+    history: Option<History>,
+}
+
+impl Samples {
+    fn new(options: &SimOptions, seed: u64) -> Samples {
+        Samples {
+            seed,
+            every: options.series_every.as_nanos() as u64 * 1000,
+            series: String::new(),
+            sampled: (0, 0),
+            streams: StreamSeries::new(seed),
+            history: options.plot.as_ref().map(|_| History::default()),
+        }
+    }
+
+    fn take(&mut self, options: &SimOptions, simulation: &Simulation) {
+        if options.series.is_some() {
+            sample(simulation, self.seed, self.every, &mut self.sampled, &mut self.series);
+        }
+        if options.stream_series.is_some() {
+            self.streams.sample(simulation, self.every);
+        }
+        if let Some(history) = &mut self.history {
+            history.sample(simulation);
+        }
+    }
 }
 
 /// Writes the captured packets.

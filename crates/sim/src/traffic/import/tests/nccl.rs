@@ -80,7 +80,7 @@ fn sends_of_one_group_go_on_together_and_the_next_call_waits_for_them() {
         log += &begun("h", rank, "0xa0", rank, 3, "0x11");
     }
     for rank in 0..3 {
-        // Everyone to everyone, itself included, as an all-to-all of PyTorch is.
+        // Each rank to each, itself included, as an all-to-all of PyTorch does.
         for peer in 0..3 {
             log += &call("h", rank, ("Send", 100, 7, peer), ("0xa0", 3, 5));
             log += &call("h", rank, ("Recv", 100, 7, peer), ("0xa0", 3, 5));
