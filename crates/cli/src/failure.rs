@@ -3,7 +3,7 @@
 use std::fmt;
 
 use fairway_nicmodel::{ConfigError, ModelError};
-use fairway_sim::traffic::{SizesError, TraceError};
+use fairway_sim::traffic::{ImportError, SizesError};
 use fairway_sim::{SettingsError, SimulationError};
 use thiserror::Error;
 
@@ -33,7 +33,7 @@ pub enum Failure {
     Simulation(#[from] SimulationError),
     /// A trace is wrong. Exit status 2.
     #[error(transparent)]
-    Trace(#[from] TraceError),
+    Trace(#[from] ImportError),
     /// A distribution of sizes is wrong. Exit status 2.
     #[error(transparent)]
     Sizes(#[from] SizesError),

@@ -38,6 +38,7 @@ mod net;
 mod nic;
 mod paths;
 mod perf;
+mod plot;
 mod policy;
 mod printable;
 mod process;

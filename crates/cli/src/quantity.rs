@@ -83,6 +83,20 @@ pub(crate) enum ValueError {
     /// A link and a file are expected.
     #[error("'{0}' names no link and file: write them as 0-16:out.pcap")]
     Tap(String),
+    /// The file of a picture has none of the known endings.
+    #[error("'{0}' has no known ending: pictures are .svg or .html, as result.svg")]
+    Picture(String),
+    /// A setting and its values are expected.
+    #[error(
+        "'{text}': {wrong}: write a sweep as bytes=64K,1M,16M, or with semicolons where values \
+         have commas, as 'policy=cc=nscc,path=reps;cc=swift'"
+    )]
+    Sweep {
+        /// The text that was given.
+        text: String,
+        /// What is wrong with it.
+        wrong: &'static str,
+    },
 }
 
 const UNITS: [(char, u32); 4] = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];

@@ -7,23 +7,30 @@ use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, ValueHint};
 use fairway::PolicyReport;
+use fairway_sim::traffic::{Format, Input, read_trace};
 use fairway_sim::{
     Group, Report, SETTINGS, Scenario, Settings, Simulation, Stack, WORKLOADS, pcap,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
+use self::history::History;
 use self::results::{Printer, us};
 use self::streams::StreamSeries;
+use self::sweep::{Combination, Sweep};
 use crate::failure::Failure;
+use crate::plot::PlotFile;
 use crate::process;
 use crate::quantity::ValueError;
 use crate::trace::{TraceFile, TraceOptions};
 
 mod configuration;
 mod group;
+mod history;
 mod operations;
+mod picture;
 mod results;
 mod streams;
+mod sweep;
 
 /// Windows of simulated time between two progress updates.
 const WINDOWS: u32 = 8;
@@ -38,9 +45,14 @@ pub(crate) struct SimOptions {
     #[arg(value_name = "SCENARIO", value_hint = ValueHint::FilePath, default_value = "permutation")]
     pub(crate) scenario: String,
 
-    /// With workload `trace`: the file of collective operations and the times between them
+    /// With workload `trace`: the file of operations and the times between them; or logs of NCCL,
+    /// a GOAL schedule, or Chakra's execution traces, with a file for each rank
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) file: Option<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
+
+    /// With workload `trace`: the files' format [default: the one that the first file has]
+    #[arg(long, value_name = "NAME", value_parser = ["fairway", "nccl", "goal", "chakra"])]
+    pub(crate) format: Option<String>,
 
     #[command(flatten)]
     pub(crate) settings: SettingFlags,
@@ -70,6 +82,15 @@ pub(crate) struct SimOptions {
     /// Number of seeds that run at the same time [default: as many as the cores permit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub(crate) jobs: Option<u64>,
+
+    /// Values of a setting, each of which is run with every seed; may be repeated for combinations
+    #[arg(long, value_name = "NAME=VALUE,VALUE", value_parser = sweep::sweep)]
+    pub(crate) sweep: Vec<Sweep>,
+
+    /// Draw the results as a picture: FILE.svg, or FILE.html with a table of the rows
+    #[arg(long, value_name = "FILE.svg", value_hint = ValueHint::FilePath,
+          value_parser = crate::plot::file)]
+    pub(crate) plot: Option<PlotFile>,
 
     /// Print one JSON object per seed, and no progress
     #[arg(long)]
@@ -172,6 +193,10 @@ struct Outcome {
     ranks: u32,
     /// The ranks of a collective operation.
     group: Option<Group>,
+    /// Values of the settings that are swept.
+    combination: Combination,
+    /// State over time, if a picture is to be drawn.
+    history: Option<History>,
 }
 
 /// Runs the command.
@@ -179,20 +204,30 @@ pub(crate) fn run(options: &SimOptions) -> Result<(), Failure> {
     if options.trace.trace.is_some() && options.seeds > 1 {
         return Err(Failure::usage("--trace is of one run: leave out --seeds"));
     }
+    options.plot.as_ref().map_or(Ok(()), PlotFile::check)?;
     process::grow_heap_in_large_steps();
-    let settings = settings(options)?;
+    let combinations = sweep::combinations(options, settings(options)?)?;
+    let runs = options.seeds * combinations.len() as u64;
     let cores = process::cores().len().max(1) as u64;
     let jobs = options.jobs.unwrap_or((cores / u64::from(options.cores)).max(1));
-    let jobs = jobs.min(options.seeds);
+    let jobs = jobs.min(runs);
     let next = AtomicU64::new(0);
     let printer = Mutex::new(Printer::new(options)?);
     let work = || -> Result<(), Failure> {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= options.seeds {
+            if index >= runs {
                 return Ok(());
             }
-            let outcome = run_one(options, &settings, options.seed + index)?;
+            let (combination, settings) = &combinations[(index / options.seeds) as usize];
+            let seed = options.seed + index % options.seeds;
+            let shown = !options.json && runs == 1;
+            let outcome = run_one(options, settings, seed, shown);
+            let mut outcome = outcome.map_err(|error| match sweep::text(combination) {
+                empty if empty.is_empty() => error,
+                text => Failure::file(format_args!("with {text}"), error),
+            })?;
+            outcome.combination.clone_from(combination);
             let mut printer = printer.lock().unwrap_or_else(PoisonError::into_inner);
             printer.take(index, outcome)?;
         }
@@ -222,19 +257,45 @@ fn settings(options: &SimOptions) -> Result<Settings, Failure> {
     if let Some(path) = &options.matrix {
         settings.set_matrix(read(path)?);
     }
-    if let Some(path) = &options.file {
-        if settings.workload() != "trace" {
-            let (path, name) = (path.display(), settings.workload());
-            return Err(Failure::usage(format!("{path}: only trace takes a file, not {name}")));
-        }
-        let outcome = settings.set_trace(&read(path)?);
-        outcome.map_err(|error| Failure::file(path.display(), error))?;
-    }
+    traced(options, &mut settings)?;
     if let Some(path) = &options.distribution {
         let outcome = settings.set_sizes(&read(path)?);
         outcome.map_err(|error| Failure::file(path.display(), error))?;
     }
     Ok(settings)
+}
+
+/// Reads the files of a trace.
+fn traced(options: &SimOptions, settings: &mut Settings) -> Result<(), Failure> {
+    let (files, name) = (&options.files, settings.workload());
+    if name != "trace" {
+        return match (files.first(), &options.format) {
+            (Some(path), _) => {
+                let path = path.display();
+                Err(Failure::usage(format!("{path}: only trace takes a file, not {name}")))
+            }
+            (None, Some(format)) => Err(Failure::usage(format!(
+                "--format {format}: only trace has formats, not {name}: leave it out"
+            ))),
+            (None, None) => Ok(()),
+        };
+    }
+    if files.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
+    let contents = files.iter().map(|path| {
+        std::fs::read(path)
+            .map_err(|error| Failure::usage(format!("{} cannot be read: {error}", path.display())))
+    });
+    let contents: Vec<Vec<u8>> = contents.collect::<Result<_, _>>()?;
+    let inputs = names.iter().zip(&contents).map(|(name, bytes)| Input { name, bytes });
+    let inputs: Vec<Input<'_>> = inputs.collect();
+    let chosen = options.format.as_deref();
+    let format = Format::NAMES.iter().find(|(name, _)| Some(*name) == chosen);
+    let trace = read_trace(&inputs, format.map(|(_, format)| *format))?;
+    settings.set_traced(trace);
+    Ok(())
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
@@ -245,7 +306,12 @@ fn read(path: &Path) -> Result<String, Failure> {
     })
 }
 
-fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outcome, Failure> {
+fn run_one(
+    options: &SimOptions,
+    settings: &Settings,
+    seed: u64,
+    shown: bool,
+) -> Result<Outcome, Failure> {
     let begun = Instant::now();
     let mut scenario = settings.build(seed)?;
     if let Some(tap) = &options.pcap {
@@ -264,11 +330,9 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
     if trace.is_some() {
         simulation.set_trace(TRACED);
     }
-    let shown = !options.json && options.seeds == 1;
     let bar = if shown { bar(simulation.progress().bytes) } else { ProgressBar::hidden() };
-    let every = options.series_every.as_nanos() as u64 * 1000;
-    let (mut series, mut sampled, mut windows) = (String::new(), (0, 0), 0);
-    let mut streams = StreamSeries::new(seed);
+    let mut samples = Samples::new(options, seed);
+    let mut windows = 0;
     while simulation.step() {
         windows += 1;
         if windows % WINDOWS == 0 {
@@ -280,12 +344,10 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
             let dropped = simulation.take_trace(|host, record| trace.add(host, record));
             trace.dropped = dropped;
         }
-        if options.series.is_some() {
-            sample(&simulation, seed, every, &mut sampled, &mut series);
-        }
-        if options.stream_series.is_some() {
-            streams.sample(&simulation, every);
-        }
+        samples.take(options, &simulation);
+    }
+    if let Some(history) = &mut samples.history {
+        history.end(&simulation);
     }
     bar.finish_and_clear();
     trace.map_or(Ok(()), TraceFile::finish)?;
@@ -294,11 +356,11 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
     }
     let policies = simulation.scenario().policy.as_ref().map(|policies| policies.reports());
     let (report, wall) = (simulation.report(), begun.elapsed());
-    let (stream_series, policies) = (streams.lines, policies.unwrap_or_default());
+    let policies = policies.unwrap_or_default();
     let network = &simulation.scenario().network;
     let line_megabits = network.links[0].megabits * u64::from(network.wires());
     let shortfall = simulation.shortfall().map_or(String::new(), |missing| missing.to_string());
-    let series = (series, stream_series);
+    let (series, history) = ((samples.series, samples.streams.lines), samples.history);
     Ok(Outcome {
         report,
         wall,
@@ -309,7 +371,46 @@ fn run_one(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Outco
         configuration,
         ranks,
         group,
+        combination: Combination::new(),
+        history,
     })
+}
+
+/// What is recorded of a run while it goes on.
+struct Samples {
+    seed: u64,
+    /// Time between two lines, in picoseconds.
+    every: u64,
+    series: String,
+    /// Time and placed bytes of the last line.
+    sampled: (u64, u64),
+    streams: StreamSeries,
+    history: Option<History>,
+}
+
+impl Samples {
+    fn new(options: &SimOptions, seed: u64) -> Samples {
+        Samples {
+            seed,
+            every: options.series_every.as_nanos() as u64 * 1000,
+            series: String::new(),
+            sampled: (0, 0),
+            streams: StreamSeries::new(seed),
+            history: options.plot.as_ref().map(|_| History::default()),
+        }
+    }
+
+    fn take(&mut self, options: &SimOptions, simulation: &Simulation) {
+        if options.series.is_some() {
+            sample(simulation, self.seed, self.every, &mut self.sampled, &mut self.series);
+        }
+        if options.stream_series.is_some() {
+            self.streams.sample(simulation, self.every);
+        }
+        if let Some(history) = &mut self.history {
+            history.sample(simulation);
+        }
+    }
 }
 
 /// Writes the captured packets.

@@ -59,6 +59,50 @@ fn seeds_run_together_and_come_in_order() {
 }
 
 #[test]
+fn traces_of_other_tools_run_as_they_are() {
+    let example =
+        |name: &str| format!("{}/../../examples/traces/{name}", env!("CARGO_MANIFEST_DIR"));
+    let run = |arguments: &[&str]| {
+        let leaves = ["--topology", "leaf-spine", "--hosts-per-leaf", "2", "--json"];
+        let out = fairway(&[&["sim", "trace"], arguments, &leaves].concat()).ok().out;
+        serde_json::from_str::<Value>(&out).expect("an object")
+    };
+    let names = |value: &Value| {
+        let operations = value["operations"].as_array().expect("operations").iter();
+        operations.map(|one| one["name"].as_str().unwrap_or("").to_owned()).collect::<Vec<_>>()
+    };
+    let log = run(&[&example("nccl.log"), "--format", "nccl"]);
+    let calls = names(&log);
+    let count = |name: &str| calls.iter().filter(|call| call.starts_with(name)).count();
+    assert_eq!((count("AllGather"), count("AllReduce"), count("send")), (2, 1, 12), "{calls:?}");
+    // Two pairs with 2 messages, a ring of 4 with 24, and each of 4 to each other.
+    assert_eq!(log["flows_completed"], 2 * 2 + 24 + 12);
+
+    let goal = run(&[&example("ring.goal")]);
+    assert_eq!(names(&goal), ["rank 0", "rank 1", "rank 2", "rank 3"]);
+    assert_eq!(goal["flows_completed"], 4);
+    // Four times 5 us of computing and 1.3 us for 64 KiB, and latencies.
+    let time = goal["completion_us"].as_f64().expect("a time");
+    assert!(time > 4.0 * 6.3 && time < 80.0, "{time}");
+
+    let chakra = run(&[&example("step.1.json"), &example("step.0.json")]);
+    let sorted = ["activations", "backward", "backward", "forward", "forward", "gradients"];
+    let mut found = names(&chakra);
+    found.sort();
+    assert_eq!(found, sorted);
+    assert_eq!(chakra["flows_completed"], 1 + 4);
+    assert!(chakra["completion_us"].as_f64() > Some(130.0), "{chakra}");
+
+    let (goal, json) = (example("ring.goal"), example("step.0.json"));
+    fairway(&["sim", "trace", &json]).fails(2, &["step.0.json", "a file for each rank"]);
+    fairway(&["sim", "trace", &goal, &goal]).fails(2, &["2 files", "goal", "one file"]);
+    fairway(&["sim", "trace", &goal, "--format", "nccl"]).fails(2, &["ring.goal", "NCCL_DEBUG"]);
+    fairway(&["sim", "trace", &goal, "--format", "gaol"]).fails(2, &["gaol", "chakra"]);
+    fairway(&["sim", "incast", "--format", "goal"]).fails(2, &["--format goal", "incast"]);
+    fairway(&["sim", "trace", "none.goal"]).fails(2, &["none.goal", "cannot be read"]);
+}
+
+#[test]
 fn trace_contains_its_operations() {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/traces/training-step.trace");
     let run = |more: &[&str]| fairway(&[&["sim", "trace", example], more].concat());

@@ -44,7 +44,7 @@ fn scaled(text: &str, factor: u64) -> Option<u64> {
 }
 
 /// Maximum of a time that is added to others, and of the end of a run, in picoseconds: 1,000 s.
-const SPAN_MAX: u64 = 1_000_000_000_000_000;
+pub(crate) const SPAN_MAX: u64 = 1_000_000_000_000_000;
 
 /// Parses a time that is added to others, of at most [`SPAN_MAX`].
 pub(crate) fn span(text: &str) -> Option<u64> {

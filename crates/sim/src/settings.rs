@@ -3,7 +3,7 @@
 
 use super::scenario::{Marking, Overflow, Pfc, QueueSpec, Routing, Scenario, SharedBuffer, Stack};
 use super::topology::{Clos, Direct, Network, Planes, Shape, TopologyError, Wiring};
-use super::traffic::{self, Sizes, SizesError, Trace, TraceError};
+use super::traffic::{self, Sizes, SizesError, TraceError, Traced};
 use fairway_sandbox::Policies;
 use fairway_ub::policy::PolicySpec;
 use fairway_ub::wire::{Duration, Instant};
@@ -84,7 +84,7 @@ pub struct Settings {
     /// Text of a connection matrix.
     matrix: Option<String>,
     /// Trace, for the workload of that name.
-    trace: Option<Trace>,
+    trace: Option<Traced>,
     /// Distribution of the sizes of Poisson flows.
     distribution: Option<Sizes>,
     program: ProgramSettings,
@@ -285,9 +285,14 @@ impl Settings {
     /// # Errors
     /// Names the line and what is wrong with it.
     pub fn set_trace(&mut self, text: &str) -> Result<(), TraceError> {
-        self.trace = Some(traffic::parse_trace(text)?);
-        self.workload = String::from("trace");
+        self.set_traced(Traced::Operations(traffic::parse_trace(text)?));
         Ok(())
+    }
+
+    /// Sets a trace that was read ([`traffic::read_trace`]) as workload.
+    pub fn set_traced(&mut self, trace: Traced) {
+        self.trace = Some(trace);
+        self.workload = String::from("trace");
     }
 
     /// Sets a distribution of sizes, for the workload `sizes`.
@@ -432,7 +437,7 @@ impl Settings {
             let remedy = "fairway sim trace FILE";
             return Err(SettingsError::NoFile { workload: "trace", remedy });
         }
-        let needs = matrix.as_ref().map(|(nodes, _)| *nodes).or(trace.map(|trace| trace.ranks));
+        let needs = matrix.as_ref().map(|(nodes, _)| *nodes).or(trace.map(Traced::ranks));
         let nodes = match &matrix {
             Some((nodes, _)) => *nodes,
             None => self.nodes.or(needs).unwrap_or(usual_nodes(&self.workload)),

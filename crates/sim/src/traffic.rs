@@ -2,6 +2,7 @@
 
 mod collectives;
 mod error;
+mod import;
 mod matrix;
 mod moe;
 mod poisson;
@@ -9,6 +10,7 @@ mod trace;
 
 pub use collectives::{Collective, collective};
 pub use error::{MatrixError, MatrixLineError, MoeError, SizesError, TraceError, TraceLineError};
+pub use import::{Format, ImportError, Input, Place, Schedule, Traced, Wrong, read_trace};
 pub use matrix::parse_matrix;
 pub use moe::Moe;
 pub use poisson::{Sizes, poisson};

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::results::us;
 
-/// Largest number of lines in a summary.
+/// Largest number of lines in a summary, and of characters of a name.
 const LINES: usize = 20;
+const NAME: usize = 40;
 
 /// Each operation, in the trace's order; missing times are null.
 pub(super) fn value(report: &Report) -> Value {
@@ -31,7 +32,8 @@ pub(super) fn text(operations: &Value) -> String {
     for operation in all.iter().take(LINES) {
         let time = |name: &str| operation[name].as_f64();
         let (started, completed) = (time("started_us"), time("completed_us"));
-        let name = operation["name"].as_str().unwrap_or("");
+        // Names of other tools' traces may be whole declarations.
+        let name: String = operation["name"].as_str().unwrap_or("").chars().take(NAME).collect();
         let (ranks, size) = (&operation["ranks"], &operation["size"]);
         let when = match (started, completed) {
             (Some(from), Some(to)) => format!("{from:>12.2} to {to:>12.2} us"),

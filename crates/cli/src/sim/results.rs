@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use fairway_sim::{Quantiles, Report};
 use serde_json::{Value, json};
 
+use super::picture::{self, Run};
+use super::sweep::{self, Combination};
 use super::{Outcome, SimOptions, configuration, group, operations, streams};
 use crate::failure::Failure;
 use crate::process;
@@ -14,21 +16,28 @@ use crate::process;
 const FLOWS: &str = "seed,flow,source,destination,bytes,started_ps,delivered_ps,completed_ps\n";
 
 /// Prints outcomes in the order of their seeds.
-pub(super) struct Printer {
+pub(super) struct Printer<'a> {
+    options: &'a SimOptions,
     json: bool,
     early: std::collections::BTreeMap<u64, Outcome>,
     next: u64,
     csv: Lines,
     series: Lines,
     stream_series: Lines,
+    /// Completion times of the combination that is being printed.
     completions: Vec<u64>,
+    /// The combination; `None` before the first.
+    combination: Option<Combination>,
+    /// What a picture will show, if one is to be drawn.
+    drawn: Vec<Run>,
     /// The first seed whose run did not finish, the number of failures in it, and what is missing.
     incomplete: Option<(u64, u64, String)>,
 }
 
-impl Printer {
-    pub(super) fn new(options: &SimOptions) -> Result<Printer, Failure> {
+impl Printer<'_> {
+    pub(super) fn new(options: &SimOptions) -> Result<Printer<'_>, Failure> {
         let mut printer = Printer {
+            options,
             json: options.json,
             early: std::collections::BTreeMap::new(),
             next: 0,
@@ -36,6 +45,8 @@ impl Printer {
             series: Lines::create(options.series.as_deref())?,
             stream_series: Lines::create(options.stream_series.as_deref())?,
             completions: Vec::new(),
+            combination: None,
+            drawn: Vec::new(),
             incomplete: None,
         };
         let head = "seed,now_us,placed_bytes,rate_gbps,in_flight,waiting_bytes,longest_bytes,\
@@ -49,24 +60,54 @@ impl Printer {
         self.early.insert(index, outcome);
         while let Some(outcome) = self.early.remove(&self.next) {
             self.next += 1;
-            self.print(&outcome)?;
+            self.print(outcome)?;
         }
         Ok(())
     }
 
-    fn print(&mut self, outcome: &Outcome) -> Result<(), Failure> {
-        let report = &outcome.report;
+    /// Prints what precedes the runs of a combination, and sums up those of the one before.
+    fn begin(&mut self, outcome: &Outcome) -> Result<(), Failure> {
+        self.sum_up()?;
+        if self.combination.is_none() {
+            self.csv.write(if outcome.group.is_some() { group::HEAD } else { FLOWS })?;
+        }
+        self.combination = Some(outcome.combination.clone());
+        if self.json {
+            return Ok(());
+        }
+        let combination = sweep::text(&outcome.combination);
+        if !combination.is_empty() {
+            process::print(&format!("# {combination}\n"))?;
+        }
+        process::print(&configuration::text(&outcome.configuration))
+    }
+
+    /// Prints the spread of the seeds of a combination.
+    fn sum_up(&mut self) -> Result<(), Failure> {
+        let mut completions = std::mem::take(&mut self.completions);
+        completions.sort_unstable();
+        let ([least, .., most], false) = (completions.as_slice(), self.json) else { return Ok(()) };
+        let median = completions[completions.len() / 2];
+        let [least, median, most] = [*least, median, *most].map(us);
+        let count = completions.len();
+        process::print(&format!(
+            "{count} seeds: completion {median} us median, {least} to {most}\n"
+        ))
+    }
+
+    fn print(&mut self, mut outcome: Outcome) -> Result<(), Failure> {
+        if self.combination.as_ref() != Some(&outcome.combination) {
+            self.begin(&outcome)?;
+        }
+        let value = value(&outcome);
+        if self.options.plot.is_some() {
+            self.drawn.push(Run::new(&mut outcome, &value));
+        }
+        let (outcome, report) = (&outcome, &outcome.report);
         if !report.is_complete() && self.incomplete.is_none() {
             self.incomplete = Some((report.seed, report.failed, outcome.shortfall.clone()));
         }
-        if self.completions.is_empty() {
-            self.csv.write(if outcome.group.is_some() { group::HEAD } else { FLOWS })?;
-        }
-        if self.completions.is_empty() && !self.json {
-            process::print(&configuration::text(&outcome.configuration))?;
-        }
         self.completions.push(report.completion_ps());
-        let value = value(outcome);
         process::print(&if self.json { format!("{value}\n") } else { text(&value) })?;
         for policy in outcome.policies.iter().filter(|_| !self.json) {
             process::print(&format!("  {policy}\n"))?;
@@ -97,14 +138,10 @@ impl Printer {
         self.csv.finish()?;
         self.series.finish()?;
         self.stream_series.finish()?;
-        self.completions.sort_unstable();
-        if let ([least, .., most], false) = (self.completions.as_slice(), self.json) {
-            let median = self.completions[self.completions.len() / 2];
-            let [least, median, most] = [*least, median, *most].map(us);
-            let count = self.completions.len();
-            process::print(&format!(
-                "{count} seeds: completion {median} us median, {least} to {most}\n"
-            ))?;
+        self.sum_up()?;
+        if let Some(plot) = &self.options.plot {
+            let (picture, table) = picture::picture(self.options, &self.drawn);
+            plot.write(&picture, &table)?;
         }
         match self.incomplete {
             None => Ok(()),
@@ -198,6 +235,18 @@ fn value(outcome: &Outcome) -> Value {
         "digest": format!("{:016x}", report.digest()),
         "policies": outcome.policies.iter().map(crate::policy::report).collect::<Vec<_>>(),
     });
+    add_parts(&mut value, outcome);
+    value
+}
+
+/// Adds what only some kinds of runs have.
+fn add_parts(value: &mut Value, outcome: &Outcome) {
+    let report = &outcome.report;
+    if !outcome.combination.is_empty() {
+        let swept =
+            outcome.combination.iter().map(|(name, value)| ((*name).to_owned(), json!(value)));
+        value["sweep"] = swept.collect::<serde_json::Map<_, _>>().into();
+    }
     if report.receive_queue_bytes > 0 {
         value["receive_queue"] = receive_queue(report);
     }
@@ -213,7 +262,6 @@ fn value(outcome: &Outcome) -> Value {
     if !report.operations.is_empty() {
         value["operations"] = operations::value(report);
     }
-    value
 }
 
 /// The results of receive queues, all hosts together.

@@ -53,7 +53,8 @@ impl OperationKind {
 /// An operation of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// Name of the operation; without one, its kind.
+    /// Name of the operation; without one in a file, its kind. If it is empty, the operation is
+    /// none of the results.
     pub name: String,
     /// Kind of the operation.
     pub kind: OperationKind,
@@ -115,7 +116,10 @@ impl Trace {
             ends.push(done);
             let (name, ranks) = (operation.name.clone(), operation.ranks.len() as u32);
             let (bytes, flows) = (operation.bytes, first..program.flows.len());
-            spans.push(Span { name, ranks, bytes, flows });
+            // An operation without a name only joins others.
+            if !name.is_empty() {
+                spans.push(Span { name, ranks, bytes, flows });
+            }
         }
         Ok((program.flows, spans))
     }

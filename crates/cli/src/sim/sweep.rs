@@ -1,0 +1,97 @@
+//! Several values of a setting: each combination of them is run with every seed.
+
+use fairway_sim::{SETTINGS, Settings};
+
+use super::SimOptions;
+use crate::failure::Failure;
+use crate::quantity::ValueError;
+
+/// Largest number of runs of one command.
+const RUNS: u64 = 100_000;
+
+/// A setting, and the values that it has one after the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Sweep {
+    name: &'static str,
+    values: Vec<String>,
+}
+
+/// Parses `name=value,value`; with a semicolon anywhere, semicolons separate the values.
+pub(crate) fn sweep(text: &str) -> Result<Sweep, ValueError> {
+    let wrong = |wrong| ValueError::Sweep { text: text.to_owned(), wrong };
+    let (name, values) = text.split_once('=').ok_or_else(|| wrong("no '=' after a name"))?;
+    let known = SETTINGS.iter().find(|setting| setting.0 == name);
+    let name = known.ok_or_else(|| wrong("no setting has this name (--help lists them)"))?.0;
+    let separator = if values.contains(';') { ';' } else { ',' };
+    let values: Vec<String> = values.split(separator).map(str::to_owned).collect();
+    if values.iter().any(String::is_empty) {
+        return Err(wrong("a value is empty"));
+    }
+    if (1..values.len()).any(|at| values[..at].contains(&values[at])) {
+        return Err(wrong("a value occurs twice"));
+    }
+    Ok(Sweep { name, values })
+}
+
+/// A value of each setting that is swept.
+pub(super) type Combination = Vec<(&'static str, String)>;
+
+/// The settings of each combination, in the order in which they run: the last name varies fastest.
+///
+/// # Errors
+/// If a value is wrong, or if options cannot be combined with a sweep.
+pub(super) fn combinations(
+    options: &SimOptions,
+    base: Settings,
+) -> Result<Vec<(Combination, Settings)>, Failure> {
+    if options.sweep.is_empty() {
+        return Ok(vec![(Vec::new(), base)]);
+    }
+    let files = [
+        ("--csv", options.csv.is_some()),
+        ("--series", options.series.is_some()),
+        ("--stream-series", options.stream_series.is_some()),
+        ("--pcap", options.pcap.is_some()),
+        ("--trace", options.trace.trace.is_some()),
+    ];
+    if let Some((name, _)) = files.iter().find(|(_, is_given)| *is_given) {
+        return Err(Failure::usage(format!(
+            "{name} is of one configuration: leave it out, or --sweep (--json has a line for each \
+             run)"
+        )));
+    }
+    let names: Vec<&str> = options.sweep.iter().map(|sweep| sweep.name).collect();
+    if let Some(twice) = (1..names.len()).find(|at| names[..*at].contains(&names[*at])) {
+        let name = names[twice];
+        return Err(Failure::usage(format!(
+            "--sweep {name} is given twice: give all values in one"
+        )));
+    }
+    let counts = options.sweep.iter().map(|sweep| sweep.values.len() as u64);
+    let runs = counts.fold(options.seeds, u64::saturating_mul);
+    if runs > RUNS {
+        return Err(Failure::usage(format!(
+            "--sweep and --seeds make {runs} runs, more than {RUNS}: give fewer values or seeds"
+        )));
+    }
+    let mut all = vec![(Combination::new(), base)];
+    for sweep in &options.sweep {
+        let mut longer = Vec::with_capacity(all.len() * sweep.values.len());
+        for (combination, settings) in all {
+            for value in &sweep.values {
+                let (mut combination, mut settings) = (combination.clone(), settings.clone());
+                settings.set(sweep.name, value).map_err(Failure::Flag)?;
+                combination.push((sweep.name, value.clone()));
+                longer.push((combination, settings));
+            }
+        }
+        all = longer;
+    }
+    Ok(all)
+}
+
+/// A combination as text; empty without a sweep.
+pub(super) fn text(combination: &[(&'static str, String)]) -> String {
+    let each = combination.iter().map(|(name, value)| format!("{name} {value}"));
+    each.collect::<Vec<_>>().join(", ")
+}
