@@ -24,7 +24,7 @@ fn assert_near(found: &[u64], wanted: &[u64], permille: u64) {
 
 fn sample(us: u64, bytes: u64, backlogged: bool) -> TransmitSample {
     let now = Instant::ZERO + Duration::from_us(us);
-    TransmitSample { now, bytes, events: 1, backlogged }
+    TransmitSample { now, bytes, events: 1, backlogged, paced: false }
 }
 
 fn ended(model: &mut Model, flow: u32) {
