@@ -477,4 +477,7 @@ fn raised_rates_of_flows_that_do_not_wait_or_do_not_exist_are_ignored() {
         while pair.nics[0].poll_transmit(now).is_some() {}
     }
     assert_eq!(pair.nics[0].flows().count(), 0);
+    let flows = &pair.nics[0].shared.flows;
+    let limit = pair.nics[0].limits().flows;
+    assert!((0..limit).all(|flow| flows.paced(FlowId(flow)).is_none()));
 }
