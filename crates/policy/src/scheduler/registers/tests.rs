@@ -32,3 +32,28 @@ fn raised_rates_are_announced_once_and_lowered_ones_are_not() {
     rates.set(FlowId(64), RateRegisters::UNLIMITED);
     assert_eq!(raised(&rates), [64], "no limit is more than one, but not more than none");
 }
+
+/// The last rise of each flow is announced, however the two threads interleave.
+#[test]
+fn no_rise_is_missed_while_another_thread_raises() {
+    const FLOWS: u32 = 200;
+    const ROUNDS: u64 = 2000;
+    let rates = RateRegisters::new(FLOWS);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..ROUNDS {
+                for flow in 0..FLOWS {
+                    rates.set(FlowId(flow), 1 + round);
+                }
+            }
+        });
+        // Registers begin without limit, so the first round raises nothing.
+        let mut last = [0; FLOWS as usize];
+        while last.iter().any(|rate| *rate < ROUNDS) {
+            if let Some(flow) = rates.pop_raised() {
+                last[flow.index()] = rates.get(flow);
+            }
+        }
+    });
+    assert!(raised(&rates).is_empty());
+}
