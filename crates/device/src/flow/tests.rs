@@ -197,7 +197,7 @@ fn a_backlogged_flow_is_reported_as_paced_with_the_packet_that_shuts_its_gate() 
     assert_eq!(flow.states(), [1, 0, 0]);
     assert_eq!(flow.send(us(100)), 4);
     assert_eq!(flow.states(), [0, 3, 1]);
-    // A flow that sends more slowly than it may does not wait for its rate, whatever it has to send.
+    // A flow that sends more slowly than it may does not wait for its rate, whatever is queued.
     for round in 0..10 {
         let now = us(200 + 10 * round);
         assert_eq!(flow.check(now), Gate::Open);

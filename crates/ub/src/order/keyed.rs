@@ -46,7 +46,7 @@ impl<T: Copy, N> Keyed<T, N> {
         Keyed { records: Pool::new(capacity), table: alloc::vec![None; slots] }
     }
 
-    /// The record with this index, which may have been removed since; `None` if there never was one.
+    /// The record with this index, which may have been removed since; `None` if there was none.
     pub(crate) fn get(&self, index: Index<N>) -> Option<&T> {
         self.records.get(record(index)).map(|entry| &entry.value)
     }
