@@ -100,10 +100,10 @@ def table5(runs):
         ["step, GB/s", "packets of 4 KB, us", "packets of 1 KB, us", "published, us",
          "Jain afterwards"], rows,
         "294, 122 and 49 us; smaller steps end fairer.",
-        "Until all dequeue rates stay within 10 % of an eighth. The order is theirs, the times are "
-        "longer: a decision comes with a transmit event, and at 0.5 Gb/s the engine's pacer lets "
-        "packets leave every 20 us and more. The policy's own test, a model that decides every 4 us, "
-        "needs 74, 35 and 24 decisions (`docs/policies.md`).", draw_traces(
+        "Until all dequeue rates stay within 10 % of an eighth. A decision comes with a transmit "
+        "event, and adds the step for each 4 us for which the flow has used its rate. The policy's "
+        "own test, a model that decides every 4 us, needs 72, 29 and 15 decisions "
+        "(`docs/policies.md`).", draw_traces(
             {flow: [p for p in values if p[0] < 1500] for flow, values in points.items()}))]
 
 

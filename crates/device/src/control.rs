@@ -27,6 +27,7 @@ mod slot;
 pub use multiplexer::Multiplexer;
 pub(crate) use processor::share_value;
 pub use processor::{Processor, ProcessorStats};
+pub(crate) use queue::TransmitState;
 pub use queue::{EventQueue, Kind};
 pub use ready_queue::{EventKind, Kinds, ReadyQueue};
 pub use slot::{Cursor, Gathered, Slot};

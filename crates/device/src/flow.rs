@@ -6,22 +6,22 @@
 //! its dequeue rate, and when the flow has used up its turn. The device defines its flows, keeps
 //! their gates, and decides in which order the flows take turns.
 
-use crate::control::{EventQueue, Kind, Processor, share_value};
-use crate::pace::Pace;
+use crate::control::{EventQueue, Kind, Processor, TransmitState, share_value};
+use crate::pace::{Pace, time_for};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use fairway_policy::{FlowId, RateRegisters, Scheduler, Share};
 use fairway_wire::{Duration, Instant};
 
-/// Burst that may be sent back to back at a dequeue rate, in bytes, and in microseconds; at least a
-/// packet.
+/// Largest burst that may be sent back to back at a dequeue rate, in bytes; at least a packet.
 const BURST_BYTES: u64 = 32 * 1024;
-const BURST_TIME_US: u64 = 20;
 /// Delay for which a flow whose packet was sent late may make up.
 const GRACE: Duration = Duration::from_ms(2);
-/// Interval at which a paced flow reads its rate again.
+/// Interval at which a paced flow reads its rate again. A higher rate is announced
+/// ([`Schedule::pop_raised`]); this is for a data path that sleeps while another thread raises it.
 const LOOK_AGAIN: Duration = Duration::from_ms(1);
+const PS_PER_SECOND: u128 = 1_000_000_000_000;
 /// Largest debt of a flow against its future turns, in bytes.
 const DEBT_MAX: i32 = 256 * 1024;
 
@@ -44,6 +44,8 @@ pub struct FlowGate {
     rate: u64,
     /// Bytes that the flow may still send in its turn; negative if it owes bytes.
     tokens: i32,
+    /// True if the flow has waited for its dequeue rate, and has kept up with it since then.
+    paced: bool,
     /// Bytes sent of which the scheduler has not been notified.
     unannounced: u32,
 }
@@ -56,6 +58,7 @@ impl FlowGate {
             pace: Pace::new(now),
             rate: RateRegisters::UNLIMITED,
             tokens: i32::MAX,
+            paced: false,
             unannounced: 0,
         }
     }
@@ -63,6 +66,7 @@ impl FlowGate {
     /// Called when a flow without anything to send has something: no time is made up for.
     pub fn begin(&mut self, now: Instant) {
         self.pace.begin(now);
+        self.paced = false;
     }
 
     /// Takes the whole turn away.
@@ -82,15 +86,23 @@ pub struct Schedule {
     lives: Vec<u32>,
     /// True if the scheduler counts turns.
     takes_turns: bool,
+    /// Time that a burst takes at its dequeue rate, if it has less than [`BURST_BYTES`].
+    burst: Duration,
+    /// The rate, in bytes per second, from which on a burst has [`BURST_BYTES`].
+    burst_rate: u64,
 }
 
 impl Schedule {
     /// Size of a flow's entries in the tables, in bytes.
     pub const FLOW_BYTES: usize = size_of::<u64>() + 2 * size_of::<u32>();
 
-    /// The schedule of flows 0 to `flows` - 1, without a scheduler.
-    pub fn new(flows: u32) -> Schedule {
+    /// The schedule of flows 0 to `flows` - 1, without a scheduler. A flow may send for `burst` at
+    /// once, as measured at its dequeue rate: at least a packet, and at most 32 KiB.
+    pub fn new(flows: u32, burst: Duration) -> Schedule {
+        let burst_rate = u128::from(BURST_BYTES) * PS_PER_SECOND / u128::from(burst.as_ps().max(1));
         Schedule {
+            burst,
+            burst_rate: u64::try_from(burst_rate).unwrap_or(u64::MAX),
             // Registers that do not exist read as unlimited.
             rates: Arc::new(RateRegisters::new(0)),
             events: None,
@@ -128,6 +140,20 @@ impl Schedule {
     #[inline]
     pub fn rate(&self, flow: FlowId) -> u64 {
         self.rates.get(flow)
+    }
+
+    /// True if [`Self::pop_raised`] may return a flow.
+    #[inline]
+    pub fn has_raised(&self) -> bool {
+        self.rates.has_raised()
+    }
+
+    /// Returns a flow whose dequeue rate the scheduler has raised: if it waits for its rate, its
+    /// gate may be open now, or sooner than it was ([`Self::check`]). The device calls this until
+    /// it returns `None` before it decides that it has nothing to send.
+    #[inline]
+    pub fn pop_raised(&self) -> Option<FlowId> {
+        self.rates.pop_raised()
     }
 
     /// How often the scheduler was run for flows of this number, wrapping; zero without one.
@@ -177,12 +203,18 @@ impl Schedule {
         let Some(events) = &self.events else { return };
         let rate = self.rates.get(flow);
         if rate != RateRegisters::UNLIMITED {
-            let burst = (u128::from(rate) * u128::from(BURST_TIME_US) / 1_000_000) as u64;
-            gate.pace.charge(now, bytes, rate, burst.min(BURST_BYTES), GRACE);
+            let is_full = rate >= self.burst_rate;
+            let burst = if is_full { time_for(BURST_BYTES, rate) } else { self.burst };
+            gate.pace.charge_within(now, bytes, rate, (burst, GRACE));
+            let has_kept_up = gate.paced && gate.pace.is_ahead(now);
+            gate.paced = has_kept_up || !gate.pace.is_open(now);
+        } else {
+            gate.paced = false;
         }
         gate.rate = rate;
         gate.tokens = gate.tokens.saturating_sub(bytes as i32).max(-DEBT_MAX);
-        events.slot(flow, Kind::Transmit).accumulate_with(u64::from(bytes), 1);
+        let state = if gate.paced { TransmitState::Paced } else { TransmitState::Backlogged };
+        events.slot(flow, Kind::Transmit).accumulate_with(u64::from(bytes), state as u64);
         gate.unannounced = gate.unannounced.saturating_add(bytes);
         if gate.unannounced >= events.threshold() {
             gate.unannounced = 0;
@@ -230,7 +262,8 @@ impl Schedule {
     /// back.
     pub fn drained(&self, flow: FlowId) {
         if let Some(events) = &self.events {
-            events.slot(flow, Kind::Transmit).accumulate_with(0, 0);
+            let drained = TransmitState::Drained as u64;
+            events.slot(flow, Kind::Transmit).accumulate_with(0, drained);
             events.mark(flow, Kind::Transmit);
         }
     }

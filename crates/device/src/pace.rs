@@ -18,7 +18,7 @@ pub struct Pace {
 }
 
 /// The time that `bytes` take at a rate in bytes per second.
-fn time_for(bytes: u64, rate: u64) -> Duration {
+pub(crate) fn time_for(bytes: u64, rate: u64) -> Duration {
     Duration::from_ps(bytes.saturating_mul(1_000_000_000_000) / rate.max(1))
 }
 
@@ -62,13 +62,29 @@ impl Pace {
     /// Charges a sent packet. Time missed within the last `grace` is made up for; older time is
     /// lost.
     pub fn charge(&mut self, now: Instant, bytes: u32, rate: u64, burst: u64, grace: Duration) {
+        self.charge_within(now, bytes, rate, (time_for(burst, rate), grace));
+    }
+
+    /// Like [`Self::charge`], with the time that a burst takes at the rate in place of its bytes.
+    pub fn charge_within(
+        &mut self,
+        now: Instant,
+        bytes: u32,
+        rate: u64,
+        (burst, grace): (Duration, Duration),
+    ) {
         let earliest = now - grace;
         let from = if self.out.is_before(earliest) { earliest } else { self.out };
         self.out = from + time_for(u64::from(bytes), rate);
-        if self.out.is_at_or_after(now + time_for(burst, rate)) {
+        if self.out.is_at_or_after(now + burst) {
             self.until = self.out;
             self.has_waited = false;
         }
+    }
+
+    /// True if more bytes have been sent than the rate permits until now.
+    pub fn is_ahead(&self, now: Instant) -> bool {
+        now.is_before(self.out)
     }
 
     /// Called when there was nothing to send until now: no time is made up for.

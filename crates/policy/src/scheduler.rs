@@ -5,8 +5,6 @@
 //! and the *quantum*, which a flow may send in its turn. It receives coalesced transmit events,
 //! which contain what has been sent since the last one.
 
-use alloc::boxed::Box;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use fairway_wire::{Duration, Instant};
 
 mod greedy;
@@ -14,6 +12,7 @@ mod hints;
 mod line_rate;
 #[cfg(test)]
 mod model;
+mod registers;
 mod round_robin;
 mod shares;
 mod static_share;
@@ -21,6 +20,7 @@ mod water_filling;
 
 pub use greedy::Greedy;
 pub use hints::{HintedWeights, Hints};
+pub use registers::RateRegisters;
 pub use round_robin::{RoundRobin, RoundRobinParameters};
 pub use static_share::{StaticParameters, StaticShare};
 pub use water_filling::{Join, Leave, Start, WaterFilling, WaterFillingParameters};
@@ -67,64 +67,9 @@ pub struct TransmitSample {
     /// True if the flow has more to send: its dequeue rate, its turn or the network limited it, not
     /// a lack of work.
     pub backlogged: bool,
-}
-
-/// The dequeue rates of all flows, in bytes per second, and their quanta. The protocol reads them
-/// before it sends; another thread may write them.
-#[derive(Debug)]
-pub struct RateRegisters {
-    rates: Box<[AtomicU64]>,
-    quanta: Box<[AtomicU32]>,
-}
-
-impl RateRegisters {
-    /// The rate that stands for no limit.
-    pub const UNLIMITED: u64 = u64::MAX;
-
-    /// Creates registers for `flows` flows, all without limit.
-    pub fn new(flows: u32) -> RateRegisters {
-        RateRegisters {
-            rates: (0..flows).map(|_| AtomicU64::new(Self::UNLIMITED)).collect(),
-            quanta: (0..flows).map(|_| AtomicU32::new(0)).collect(),
-        }
-    }
-
-    /// The rate of a flow; [`Self::UNLIMITED`] for a flow that does not exist.
-    pub fn get(&self, flow: FlowId) -> u64 {
-        self.rates.get(flow.index()).map_or(Self::UNLIMITED, |rate| rate.load(Ordering::Relaxed))
-    }
-
-    /// Sets the rate of a flow. Zero is taken as one byte per second, so that no flow stops for
-    /// ever.
-    pub fn set(&self, flow: FlowId, bytes_per_second: u64) {
-        if let Some(rate) = self.rates.get(flow.index()) {
-            rate.store(bytes_per_second.max(1), Ordering::Relaxed);
-        }
-    }
-
-    /// The quantum of a flow in bytes, if there are quanta ([`Scheduler::quantum_bytes`]).
-    pub fn quantum(&self, flow: FlowId) -> Option<u32> {
-        let quantum = self.quanta.get(flow.index())?.load(Ordering::Relaxed);
-        (quantum > 0).then_some(quantum)
-    }
-
-    /// Sets the quantum of a flow. Called by the code that runs a scheduler, when a flow has
-    /// started or its share was changed.
-    pub fn set_quantum(&self, flow: FlowId, bytes: Option<u32>) {
-        if let Some(quantum) = self.quanta.get(flow.index()) {
-            quantum.store(bytes.map_or(0, |bytes| bytes.max(1)), Ordering::Relaxed);
-        }
-    }
-
-    /// Number of flows.
-    pub fn len(&self) -> usize {
-        self.rates.len()
-    }
-
-    /// True if there are no flows.
-    pub fn is_empty(&self) -> bool {
-        self.rates.is_empty()
-    }
+    /// True if the flow keeps up with its dequeue rate and is ahead of it now, so that its next
+    /// packet has to wait for the rate and for nothing else.
+    pub paced: bool,
 }
 
 /// Decides how flows share a NIC. One object per NIC.

@@ -265,6 +265,7 @@ impl RoceDevice {
     /// a scheduler decides ([`Self::set_scheduler`]).
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         self.finish_unreliable();
+        self.follow_raised_rates();
         loop {
             self.settle_overruns();
             let index = self.take_turn()?;

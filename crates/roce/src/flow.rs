@@ -127,6 +127,13 @@ impl QueuePair {
         self.next_has_payload(shared) || self.responder.resources.unanswered().next().is_some()
     }
 
+    /// Tries again, if the queue pair waits for its dequeue rate, because that was raised.
+    pub(crate) fn retry_gate(&mut self, shared: &mut Shared) {
+        if self.flow.paced_until.take().is_some() {
+            self.mark_ready(shared);
+        }
+    }
+
     /// Tries again after a wait for the dequeue rate, and ends a flow that has been without
     /// anything to send for long enough. Returns the time of the next call, if there is to be one.
     pub(crate) fn wake_flow(&mut self, shared: &mut Shared, now: Instant) -> Option<Instant> {

@@ -74,6 +74,10 @@ pub struct Profile {
     /// Time without anything to send after which a queue pair's flow ends, so that a scheduler
     /// divides the device among the others.
     pub flow_idle: Duration,
+    /// Burst of a flow that a scheduler limits, as the time that it takes at the flow's dequeue
+    /// rate: the flow sends as many bytes back to back, at least a packet and at most 32 KiB, and
+    /// then waits until the rate has caught up.
+    pub pacing_burst: Duration,
     /// Shortest time between two notifications of a congested flow (DCQCN's CNP interval).
     pub cnp_interval: Duration,
     /// Handling of packets out of order. `None`: they are dropped, and everything behind a missing
@@ -91,6 +95,7 @@ impl Default for Profile {
             acknowledge_every: 64,
             turn_bytes: 64 * 1024,
             flow_idle: Duration::from_ms(10),
+            pacing_burst: Duration::from_us(20),
             cnp_interval: Duration::from_us(50),
             out_of_order: None,
             dcqcn: None,

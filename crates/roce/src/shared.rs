@@ -97,7 +97,7 @@ impl Shared {
             pending: Pool::new(limits.pending),
             buffered: Pool::new(limits.buffered),
             deadlines: Deadlines::new(limits.queue_pairs),
-            schedule: Schedule::new(limits.queue_pairs),
+            schedule: Schedule::new(limits.queue_pairs, profile.pacing_burst),
             scheduled_at: Instant::ZERO,
             ready: Ring::new(limits.queue_pairs),
             executing: Ring::new(limits.queue_pairs),

@@ -50,6 +50,7 @@ const HAS_RTT: u32 = 1;
 const BEYOND_TOLERANCE: u32 = 1;
 const WAS_DECLARED_LOST: u32 = 1;
 const BACKLOGGED: u32 = 1;
+const PACED: u32 = 2;
 const REQUEST_RESEND: u32 = 1;
 const REQUEST_BLOCKED: u32 = 2;
 const COMPARES_ACROSS_PATHS: u32 = 1;
@@ -271,7 +272,7 @@ impl<'a> Area<'a> {
         record.u64(0, sample.now.as_ps());
         record.u64(8, sample.bytes);
         record.u32(16, sample.events);
-        record.u32(20, flag(sample.backlogged, BACKLOGGED));
+        record.u32(20, flag(sample.backlogged, BACKLOGGED) | flag(sample.paced, PACED));
     }
 
     /// Reports at most [`PATHS_MAX`] paths, and which of them are usable, to the module.

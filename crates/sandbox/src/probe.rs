@@ -164,12 +164,10 @@ impl Sequence {
 
     /// Draws what a flow has sent.
     pub fn transmit(&mut self) -> TransmitSample {
-        TransmitSample {
-            now: self.tick(),
-            bytes: self.below(1 << 16),
-            events: 1 + self.below(16) as u32,
-            backlogged: self.below(8) > 0,
-        }
+        let (now, bytes) = (self.tick(), self.below(1 << 16));
+        let events = 1 + self.below(16) as u32;
+        let state = self.below(8);
+        TransmitSample { now, bytes, events, backlogged: state > 0, paced: state > 4 }
     }
 
     /// Draws a request for a path choice, and its paths.

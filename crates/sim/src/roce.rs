@@ -119,6 +119,7 @@ fn profile(scenario: &Scenario) -> Result<Profile, SimulationError> {
         acknowledge_every: timing.acknowledge_every.clamp(1, window_packets),
         dcqcn,
         out_of_order,
+        pacing_burst: timing.pacing_burst,
         ..Profile::default()
     })
 }

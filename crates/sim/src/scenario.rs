@@ -274,6 +274,10 @@ pub const FRAME_BYTES: u32 = 66;
 /// messages leave with one system call; a NIC makes none.
 const SMALL_MESSAGE_BYTES: u32 = 8 * 1024;
 
+/// Burst of a flow at its dequeue rate. No thread is late here, so that it only has to be as long
+/// as the time between two decisions of a scheduler.
+const PACING_BURST: Duration = Duration::from_us(4);
+
 impl Scenario {
     /// Makes a scenario of `flows` over `network` with defaults: ECMP, packets of 4 KiB on 256
     /// paths, a path for each, drop-tail queues of one bandwidth-delay product, random marking from
@@ -389,6 +393,7 @@ impl Scenario {
             .reorder_tolerance((self.host_bdp_bytes() / u64::from(self.mtu)).max(64) as u32)
             .not_ready_delay(us(10))
             .path_probe(us(500))
+            .pacing_burst(PACING_BURST)
             .small_message_bytes(SMALL_MESSAGE_BYTES)
             .turn_bytes(1)
     }

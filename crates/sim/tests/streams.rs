@@ -1,6 +1,7 @@
 //! Streams: the share of a NIC that tenants get under each scheduler, and the cost of control.
 
 use fairway_sim::{Report, Settings, Simulation, StreamSample, Verb};
+use fairway_ub::wire::Duration;
 
 fn simulation(lines: &str, parts: u32) -> Simulation {
     let mut settings = Settings::default();
@@ -176,6 +177,48 @@ fn a_longer_link_is_seen_by_the_paths_that_have_it() {
     // One of four spines is slower; data takes one way, and acknowledgements may take another.
     assert!(grown.iter().any(|ps| *ps > 8_000_000), "{grown:?}");
     assert!(grown.iter().any(|ps| *ps < 1_000_000), "{grown:?}");
+}
+
+/// Microseconds until eight flows of 4 KB to 512 KB messages, which start at 0.5 Gb/s of a line of
+/// 100 Gb/s, all have dequeue rates that stay within 10 % of an eighth; the whole run if they do
+/// not. `burst` is the pacing burst of a NIC.
+fn settling_us(step_bits: u64, mtu: &str, burst: Duration) -> u64 {
+    let streams: String =
+        (0..8).map(|at| format!("|stream 0-1 size={}K depth=4", 4 << at)).collect();
+    let mut settings = Settings::default();
+    let lines = format!(
+        "workload streams|topology leaf-spine|hosts-per-leaf 2|nodes 2|link 100G|latency 200ns\
+         |paths 1|mtu {mtu}|chunk 32K|end 2ms|measure 1ms|policy cc=fixed:1M,path=spray,sched=\
+         water-filling:line=100Gbps:floor=0:step={step_bits}bps:start=500Mbps:join=reset{streams}"
+    );
+    settings.read(&lines.replace('|', "\n")).expect("settings");
+    let mut scenario = settings.build(1).expect("a scenario");
+    scenario.profile = Some(scenario.timing().pacing_burst(burst));
+    let mut simulation = Simulation::new(scenario, 1).expect("a run");
+    let (mut settled, mut seen) = (0, 0);
+    while simulation.step() {
+        let samples = simulation.streams();
+        let rates = samples.iter().filter_map(|sample| sample.dequeue_rate);
+        seen = seen.max(rates.clone().count());
+        let fair = 12_500_000_000 / 8;
+        if rates.into_iter().any(|rate| rate.abs_diff(fair) > fair / 10) {
+            settled = simulation.progress().now_ps / 1_000_000;
+        }
+    }
+    assert_eq!(seen, 8, "every stream has a dequeue rate");
+    settled
+}
+
+/// SCR, Table 5: the steps in bits per second, and the published times.
+#[test]
+fn water_filling_from_low_rates_settles_as_fast_as_published() {
+    for (step_bits, published_us) in [(160_000_000, 294), (400_000_000, 122), (800_000_000, 49)] {
+        for mtu in ["4K", "1K"] {
+            let us = settling_us(step_bits, mtu, Duration::from_us(4));
+            let bounds = published_us * 7 / 10..=published_us * 13 / 10;
+            assert!(bounds.contains(&us), "{step_bits} b/s, {mtu}: {us} us, not {published_us}");
+        }
+    }
 }
 
 #[test]

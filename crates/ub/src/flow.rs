@@ -93,7 +93,7 @@ impl Flows {
         Flows {
             records: Keyed::new(limits.flows),
             wakes: Deadlines::new(limits.flows),
-            schedule: Schedule::new(limits.flows),
+            schedule: Schedule::new(limits.flows, profile.pacing_burst),
             trace: None,
             shares: alloc::vec![Share::default(); limits.jetties as usize],
             jetty_hints: alloc::vec![0; limits.jetties as usize],
@@ -116,6 +116,13 @@ impl Flows {
 
     pub(crate) fn get_mut(&mut self, flow: FlowIndex) -> &mut Flow {
         &mut self.records[flow]
+    }
+
+    /// The flow with this number, if it waits for its dequeue rate.
+    pub(crate) fn paced(&self, flow: FlowId) -> Option<FlowIndex> {
+        let index = FlowIndex::of(flow.0);
+        let flow = self.records.get(index)?;
+        (flow.place == FlowPlace::Paced).then_some(index)
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = FlowIndex> + use<> {
@@ -265,6 +272,8 @@ impl Flows {
     }
 
     fn end(&mut self, index: FlowIndex) {
+        // The record of a flow that has ended must not count as one that waits.
+        self.records[index].place = FlowPlace::Open;
         let flow = self.records[index];
         self.schedule.end(FlowId(index.number()));
         self.trace_end(index);

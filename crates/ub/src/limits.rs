@@ -235,6 +235,12 @@ pub struct Profile {
     /// Time without anything to send after which a flow has ended, as schedulers see it. A flow
     /// that takes turns lasts until the end of the round in which it has sent something.
     pub flow_idle: Duration,
+    /// Burst of a flow that a scheduler limits, as the time that it takes at the flow's dequeue
+    /// rate: the flow sends as many bytes back to back, at least a packet and at most 32 KiB, and
+    /// then waits until the rate has caught up. For a process, about the time by which a thread may
+    /// be late; for a NIC in hardware a few microseconds, because the packets of a slow flow, and
+    /// with them the decisions about it, are that far apart.
+    pub pacing_burst: Duration,
     /// Messages of a peer on one channel that may be refused at once because of a wrong key for a
     /// segment, Jetty or mailbox that is there, before [`crate::Event::KeysRefused`].
     pub refused_keys: u32,
@@ -265,6 +271,7 @@ impl Profile {
             path_timeouts: 3,
             path_probe: Duration::from_ms(50),
             flow_idle: Duration::from_ms(10),
+            pacing_burst: Duration::from_us(20),
             // A segment that was just registered may have the number of one whose key a peer still
             // uses: the operations of a full queue must not end a channel.
             refused_keys: 4096,
@@ -298,6 +305,7 @@ setters!(Profile {
     path_timeouts: u32,
     path_probe: Duration,
     flow_idle: Duration,
+    pacing_burst: Duration,
     refused_keys: u32,
     refused_key_interval: Duration,
 });

@@ -273,7 +273,9 @@ impl UbDevice {
     pub fn has_output(&mut self, engine: u32) -> bool {
         self.run_follow_ups();
         let engine = engine as usize;
-        self.shared.schedule.has_work(engine) || self.turns[engine].channel.is_some()
+        self.shared.schedule.has_work(engine)
+            || self.turns[engine].channel.is_some()
+            || self.shared.flows.schedule.has_raised()
     }
 
     /// Lets channels continue that waited for a change at another channel.
@@ -302,6 +304,7 @@ impl UbDevice {
             }
         }
         self.run_follow_ups();
+        self.follow_raised_rates(now);
         loop {
             let turn = self.turns[engine];
             let index = match turn.channel {

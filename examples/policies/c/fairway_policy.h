@@ -104,7 +104,7 @@ struct fairway_transmit {
     uint64_t now_ps;
     uint64_t bytes;
     uint32_t events;
-    uint32_t flags; /* 1: it has more to send */
+    uint32_t flags; /* 1: it has more to send; 2: it waits for its rate alone */
 };
 
 /* An entry of a scheduler's list. */

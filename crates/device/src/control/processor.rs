@@ -1,7 +1,7 @@
 //! Runs a scheduler: takes its events one at a time and runs each to completion.
 
 use super::multiplexer::Multiplexer;
-use super::queue::{EventQueue, Kind};
+use super::queue::{EventQueue, Kind, TransmitState};
 use super::slot::{Cursor, Gathered};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -102,7 +102,8 @@ impl Processor {
         let cursor = &mut known.cursors[kind as usize];
         let Some(seen) = slot.peek(cursor) else { return };
         // The event that a flow has nothing more to send is processed however few its bytes.
-        let too_little = seen.value != 0 && seen.sum < u64::from(self.controller.event_bytes());
+        let drained = seen.value == TransmitState::Drained as u64;
+        let too_little = !drained && seen.sum < u64::from(self.controller.event_bytes());
         if kind == Kind::Transmit && known.alive && too_little {
             self.stats.early += 1;
             return;
@@ -121,7 +122,8 @@ impl Processor {
                 let (bytes, events) = (seen.sum, seen.events);
                 self.stats.bytes += bytes;
                 self.stats.transmits += 1;
-                let sample = TransmitSample { now, bytes, events, backlogged: seen.value != 0 };
+                let paced = seen.value == TransmitState::Paced as u64;
+                let sample = TransmitSample { now, bytes, events, backlogged: !drained, paced };
                 self.controller.on_transmit(flow, &sample, &self.rates);
             }
             Kind::Hint if known.alive => {

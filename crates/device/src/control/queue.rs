@@ -22,6 +22,18 @@ pub enum Kind {
     Hint,
 }
 
+/// What limits a flow, as of its last transmit event: the value of that event's slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum TransmitState {
+    /// The flow has nothing left to send.
+    Drained,
+    /// The flow has more to send.
+    Backlogged,
+    /// The flow has more to send, and waits for its dequeue rate and for nothing else.
+    Paced,
+}
+
 impl Kind {
     /// Number of kinds.
     pub const COUNT: usize = 4;

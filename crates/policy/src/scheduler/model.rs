@@ -83,7 +83,10 @@ impl Model {
             source.tokens = source.tokens.saturating_sub(sent * TICKS_PER_SECOND);
             source.waiting -= sent;
             let backlogged = source.waiting > 0;
-            let sample = TransmitSample { now: self.now, bytes: *sent, events: 1, backlogged };
+            // The line let it send all that its rate permits.
+            let paced = backlogged && *sent == may[flow];
+            let (now, bytes) = (self.now, *sent);
+            let sample = TransmitSample { now, bytes, events: 1, backlogged, paced };
             self.scheduler.on_transmit(FlowId(flow as u32), &sample, &self.rates);
         }
     }

@@ -1,21 +1,27 @@
 //! Water-filling: rates grow step by step until the line is full; then the highest level gives way.
 //!
 //! **Control law.** Every flow has a *level*, the rate that it has been given. Its bandwidth is
-//! measured from its transmit events as bytes by time since the last decision, at least 4 us, and
-//! smoothed by `bw += (sample − bw) / 4`. At each decision
+//! measured from its transmit events as bytes by time since the last decision, at least an interval
+//! of 4 us, and smoothed by `bw += (sample − bw) / 4`. A flow with more to send is *saturated* if
+//! its dequeue rate alone has held it back (then `bw` is at least what it sent since the last
+//! decision), or if `bw ≥ 3/4 level`. At each decision
 //!
 //! ```text
-//! more waits, bw ≥ 3/4 level:      level += step · w, from what is free
+//! saturated:                       level += step · w · n, from what is free
 //!                 nothing free:    the same, from the flow with the most
 //! more waits, bw < 1/2 level:      level −= (level − bw) / 2, which is free again
 //! nothing waits, bw < 15/16 level: the same
 //! nothing waits, bw > level:       level = bw, from what is free or from the flow with the most
 //! ```
 //!
-//! and otherwise nothing. At most as much moves between two flows as makes their levels, divided by
-//! their weights, equal, and it moves between tenants before it moves within one. Levels therefore
-//! converge to the weighted max-min share, and their sum never exceeds the rate `C` of the line. A
-//! step is at most an eighth of the flow's fair share, `C · w / Σ w`. When flows join and leave:
+//! and otherwise nothing. `n` is the time for which the flow has used its level since the last
+//! decision, in intervals and at least 1: its bytes divided by its level, at most the time that has
+//! passed. Levels therefore rise by the clock, although the packets of a slow flow, and with them
+//! its decisions, are far apart. At most as much moves between two flows as makes their levels,
+//! divided by their weights, equal, and it moves between tenants before it moves within one. So
+//! levels converge to the weighted max-min share, and their sum never exceeds the rate `C` of the
+//! line. A step is at most an eighth of the flow's fair share, `C · w / Σ w`, and all steps of a
+//! decision together at most the fair share. When flows join and leave:
 //!
 //! ```text
 //! join=scale   level_i ·= 1 − w / Σ w for the others         (n − 1) / n, if all weigh the same
@@ -156,6 +162,8 @@ struct Flow {
     since: Instant,
     /// Bytes sent since the last decision.
     bytes: u64,
+    /// True if its dequeue rate, and nothing else, has held it back since the last decision.
+    paced: bool,
     /// True if nothing has been sent since the flow started.
     fresh: bool,
 }
@@ -305,25 +313,36 @@ impl WaterFilling {
         }
     }
 
-    /// Adds the bytes sent since the last decision to the smoothed bandwidth.
-    fn measure(&mut self, flow: FlowId, now: Instant) {
+    /// Adds the bytes sent since the last decision to the smoothed bandwidth. Returns the time for
+    /// which the flow has used its level since then.
+    fn measure(&mut self, flow: FlowId, now: Instant) -> Duration {
         let flow = &mut self.flows[flow.index()];
-        let sample = per_second(flow.bytes, now.elapsed_since(flow.since));
+        let elapsed = now.elapsed_since(flow.since);
+        let sample = per_second(flow.bytes, elapsed);
         flow.bandwidth = ewma(flow.bandwidth, sample, GAIN_SHIFT);
+        if flow.paced {
+            flow.bandwidth = flow.bandwidth.max(sample.min(flow.level));
+        }
         flow.since = now;
         flow.bytes = 0;
+        if sample >= flow.level { elapsed } else { part(elapsed, sample, flow.level) }
     }
 
-    fn decide(&mut self, flow: FlowId, backlogged: bool, rates: &RateRegisters) {
+    /// Decides about a flow that has used its level for a time, `used`.
+    fn decide(&mut self, flow: FlowId, backlogged: bool, used: Duration, rates: &RateRegisters) {
         let Flow { level, bandwidth, .. } = self.flows[flow.index()];
         self.note(flow);
         self.calm = self.calm.saturating_add(1);
-        let saturated = backlogged && bandwidth >= level / 4 * 3;
+        let paced = core::mem::take(&mut self.flows[flow.index()].paced);
+        let saturated = backlogged && (paced || bandwidth >= level / 4 * 3);
         // A flow that has more to send and does not use its rate may be waiting for its turn for a
         // moment.
         let enough = if backlogged { level / 2 } else { level / 16 * 15 };
-        if saturated || bandwidth > level {
-            self.grow(flow, backlogged, rates);
+        if saturated {
+            let wanted = self.steps(flow, used);
+            self.grow(flow, wanted, rates);
+        } else if bandwidth > level {
+            self.grow(flow, bandwidth - level, rates);
         } else if bandwidth < enough {
             let level = (level - (level - bandwidth) / 2).max(self.least(flow));
             if level < self.flows[flow.index()].level {
@@ -333,16 +352,24 @@ impl WaterFilling {
         }
     }
 
-    fn grow(&mut self, flow: FlowId, backlogged: bool, rates: &RateRegisters) {
-        let Flow { level, bandwidth, .. } = self.flows[flow.index()];
-        let due = self.due(flow);
-        let wanted = if backlogged {
-            let step = (self.parameters.step_bits / 8).saturating_mul(self.shares.weight(flow));
-            // A flow gets the part of its fair share that it already uses at once, without steps.
-            step.min(due / STEP_PART).max(bandwidth.min(due).saturating_sub(level))
+    /// What a saturated flow is to get, if it has used its level for a time, `used`.
+    fn steps(&self, flow: FlowId, used: Duration) -> u64 {
+        let Flow { level, bandwidth, due, .. } = self.flows[flow.index()];
+        let step = (self.parameters.step_bits / 8).saturating_mul(self.shares.weight(flow));
+        let step = step.min(due / STEP_PART);
+        let interval = self.parameters.interval;
+        let steps = if used <= interval {
+            step
         } else {
-            bandwidth.saturating_sub(level)
+            let steps = u128::from(step) * u128::from(used.as_ps()) / u128::from(interval.as_ps());
+            u64::try_from(steps).unwrap_or(u64::MAX).min(due)
         };
+        // A flow gets the part of its fair share that it already uses at once, without steps.
+        steps.max(bandwidth.min(due).saturating_sub(level))
+    }
+
+    fn grow(&mut self, flow: FlowId, wanted: u64, rates: &RateRegisters) {
+        let level = self.level(flow);
         let free = self.line.bytes_per_second().saturating_sub(self.given);
         let taken = wanted.min(free);
         if taken > 0 {
@@ -414,8 +441,8 @@ impl WaterFilling {
         let missed = u128::from(level) * u128::from(elapsed.as_ps());
         let is_silent = missed >= u128::from(SILENT_BYTES) * 1_000_000_000_000;
         if elapsed >= intervals && is_silent {
-            self.measure(flow, now);
-            self.decide(flow, false, rates);
+            let used = self.measure(flow, now);
+            self.decide(flow, false, used, rates);
         }
     }
 
@@ -428,6 +455,12 @@ impl WaterFilling {
         }
         self.set_level(flow, self.start(flow));
     }
+}
+
+/// `time · part / whole`.
+fn part(time: Duration, part: u64, whole: u64) -> Duration {
+    let ps = u128::from(time.as_ps()) * u128::from(part);
+    Duration::from_ps(ps.checked_div(u128::from(whole)).unwrap_or(0) as u64)
 }
 
 /// True if the first has a higher level for its weight than the second.
@@ -512,20 +545,22 @@ impl Scheduler for WaterFilling {
         }
         let state = &mut self.flows[flow.index()];
         state.bytes += sample.bytes;
+        state.paced |= sample.paced;
         let fresh = core::mem::take(&mut state.fresh);
         if self.line.is_lifted() {
             // Bytes sent without limits give no information about the level.
-            (state.since, state.bytes) = (sample.now, 0);
+            (state.since, state.bytes, state.paced) = (sample.now, 0, false);
             return;
         }
-        if fresh {
+        let used = if fresh {
             (state.since, state.bytes) = (sample.now, 0);
+            Duration::ZERO
         } else if sample.now.elapsed_since(state.since) < self.parameters.interval {
             return;
         } else {
-            self.measure(flow, sample.now);
-        }
-        self.decide(flow, sample.backlogged, rates);
+            self.measure(flow, sample.now)
+        };
+        self.decide(flow, sample.backlogged, used, rates);
         self.look_round(sample.now, rates);
     }
 

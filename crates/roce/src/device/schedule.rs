@@ -73,6 +73,17 @@ impl RoceDevice {
         }
     }
 
+    /// Lets queue pairs whose dequeue rates have been raised send as soon as those permit.
+    #[inline]
+    pub(super) fn follow_raised_rates(&mut self) {
+        while let Some(flow) = self.shared.schedule.pop_raised() {
+            let pair = self.pairs.get_mut(flow.index()).and_then(Option::as_mut);
+            if let Some(pair) = pair {
+                pair.retry_gate(&mut self.shared);
+            }
+        }
+    }
+
     /// The queue pair whose turn it is, by place; a new turn begins when the last is over.
     pub(super) fn take_turn(&mut self) -> Option<u32> {
         if let Some(index) = self.turn {

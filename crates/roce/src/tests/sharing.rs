@@ -290,3 +290,24 @@ fn a_queue_pair_that_ends_leaves_its_share_to_the_others() {
     line.run(Duration::from_ms(100));
     assert!(line.bytes[1] >= FULL * 92 / 100, "{:?} of {FULL}", line.bytes);
 }
+
+#[test]
+fn queue_pair_that_waits_for_its_rate_takes_up_a_higher_one_at_once() {
+    let mut line = Line::new(Some("sched=static:line=80Mbps"), &[SMALL, SMALL]);
+    // 0.8 Mb/s of 80: a packet of the first takes 11 ms.
+    line.share(0, 0, 1, 0);
+    line.share(1, 0, 99, 0);
+    for pair in 0..2 {
+        (0..DEPTH).for_each(|_| line.post(pair));
+    }
+    // Until the second begins, the first has the line for itself.
+    line.run(Duration::from_us(4000));
+    let before = line.bytes[0];
+    line.run(Duration::from_us(500));
+    assert_eq!(line.bytes[0], before, "it waits");
+    // 79 Mb/s: a hundredth of the wait is left, and then 9.9 bytes leave in a microsecond.
+    line.share(0, 0, 9900, 0);
+    line.run(Duration::from_us(450));
+    let sent = line.bytes[0] - before;
+    assert!(sent >= 2 * MTU as u64, "{sent}");
+}

@@ -106,8 +106,9 @@ fn every_field_of_version_2_is_at_the_documented_offset() {
         bytes: 2,
         events: 3,
         backlogged: true,
+        paced: true,
     });
-    assert_eq!(words(area.0, 64, 4), [1, 2, 3 | 1 << 32, 0]);
+    assert_eq!(words(area.0, 64, 4), [1, 2, 3 | 3 << 32, 0]);
     let start = Start {
         mtu_bytes: 1,
         flows: 6,

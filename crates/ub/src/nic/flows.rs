@@ -97,6 +97,25 @@ impl UbDevice {
         self.run_scheduler(now);
     }
 
+    /// Lets paced flows whose dequeue rates have been raised send as soon as those permit.
+    #[inline]
+    pub(super) fn follow_raised_rates(&mut self, now: Instant) {
+        if self.shared.flows.schedule.has_raised() {
+            self.reopen_raised(now);
+        }
+    }
+
+    fn reopen_raised(&mut self, now: Instant) {
+        while let Some(flow) = self.shared.flows.schedule.pop_raised() {
+            // The flow may have ended since.
+            let Some(flow) = self.shared.flows.paced(flow) else { continue };
+            let channel = self.shared.flows.get(flow).channel;
+            if let Some(channel) = channel_at(&mut self.entries, channel) {
+                channel.wake_flow(&mut self.shared, flow, now);
+            }
+        }
+    }
+
     /// Sets the tenant and the weight of what a Jetty sends, for its present and future flows.
     ///
     /// # Errors

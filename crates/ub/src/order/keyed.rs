@@ -46,6 +46,11 @@ impl<T: Copy, N> Keyed<T, N> {
         Keyed { records: Pool::new(capacity), table: alloc::vec![None; slots] }
     }
 
+    /// The record with this index, which may have been removed since; `None` if there was none.
+    pub(crate) fn get(&self, index: Index<N>) -> Option<&T> {
+        self.records.get(record(index)).map(|entry| &entry.value)
+    }
+
     fn entry(&self, index: Index<N>) -> &Entry<T> {
         &self.records[record(index)]
     }

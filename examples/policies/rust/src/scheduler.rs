@@ -175,6 +175,7 @@ pub fn on_transmit<P: Scheduler>(slot: &Slot<P>, flows: &Slot<Flows>, flow: u32)
         bytes: words[1],
         events,
         backlogged: flags & 1 != 0,
+        paced: flags & 2 != 0,
     };
     with(slot, flows, |policy, rates| policy.on_transmit(FlowId(flow), &sample, rates))
 }

@@ -6,7 +6,7 @@ const KIB: u64 = 1024;
 
 fn event(us: u64, kib: u64, backlogged: bool) -> TransmitSample {
     let now = Instant::ZERO + Duration::from_us(us);
-    TransmitSample { now, bytes: kib * KIB, events: 1, backlogged }
+    TransmitSample { now, bytes: kib * KIB, events: 1, backlogged, paced: false }
 }
 
 /// Sends events of flow 0 every 100 us from `from` until `to`, `kib` each; returns the reactions.

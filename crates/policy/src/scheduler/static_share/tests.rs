@@ -52,7 +52,8 @@ fn an_unknown_line_is_not_divided_before_it_is_known() {
     assert_eq!(scheduler.event_bytes(), 0);
     for us in 0..=10 {
         let now = Instant::ZERO + Duration::from_us(100 * us);
-        let sample = TransmitSample { now, bytes: 100_000, events: 1, backlogged: true };
+        let sample =
+            TransmitSample { now, bytes: 100_000, events: 1, backlogged: true, paced: false };
         scheduler.on_transmit(FlowId(0), &sample, &rates);
     }
     assert_eq!([0, 1].map(|flow| rates.get(FlowId(flow))), [500_000_000; 2]);

@@ -24,7 +24,11 @@ fn assert_near(found: &[u64], wanted: &[u64], permille: u64) {
 
 fn sample(us: u64, bytes: u64, backlogged: bool) -> TransmitSample {
     let now = Instant::ZERO + Duration::from_us(us);
-    TransmitSample { now, bytes, events: 1, backlogged }
+    TransmitSample { now, bytes, events: 1, backlogged, paced: false }
+}
+
+fn paced(us: u64, bytes: u64) -> TransmitSample {
+    TransmitSample { paced: true, ..sample(us, bytes, true) }
 }
 
 fn ended(model: &mut Model, flow: u32) {
@@ -52,20 +56,60 @@ fn one_step_after_another_by_hand() {
     // Less than an interval later, nothing is decided.
     filling.on_transmit(flow, &sample(12, 40, true), &rates);
     assert_eq!(rates.get(flow), 20_000_000);
-    // 240 bytes in 8 us are 30 MB/s: bw = 10 + (30 − 10) / 4 = 15 ≥ 3/4 of 20, so it grows.
-    filling.on_transmit(flow, &sample(18, 200, true), &rates);
-    assert_eq!((filling.bandwidth(flow), rates.get(flow)), (15_000_000, 30_000_000));
+    // 120 bytes in 8 us, two intervals, are 15 MB/s: bw = 10 + (15 − 10) / 4 ≥ 1/2 of 20 but not
+    // 3/4, so the level stays.
+    filling.on_transmit(flow, &sample(18, 80, true), &rates);
+    assert_eq!((filling.bandwidth(flow), rates.get(flow)), (11_250_000, 20_000_000));
+    // 210 bytes in 8 us are 26.25 MB/s: bw = 15 ≥ 3/4 of 20. The flow has used its level for both
+    // intervals, so it gets two steps.
+    filling.on_transmit(flow, &sample(26, 210, true), &rates);
+    assert_eq!((filling.bandwidth(flow), rates.get(flow)), (15_000_000, 40_000_000));
+    filling.set_level(flow, 30_000_000);
     // 120 bytes in 8 us are 15 MB/s, half of the level: the level stays.
-    filling.on_transmit(flow, &sample(26, 120, true), &rates);
-    assert_eq!(rates.get(flow), 30_000_000);
+    filling.on_transmit(flow, &sample(34, 120, true), &rates);
+    assert_eq!(filling.level(flow), 30_000_000);
     // The flow has nothing more to send: it returns half of the rate that it does not use.
-    filling.on_transmit(flow, &sample(34, 120, false), &rates);
+    filling.on_transmit(flow, &sample(42, 120, false), &rates);
     assert_eq!(rates.get(flow), 22_500_000);
     // 3 MB/s: bw = 15 − 12 / 4 = 12, and 12 + 10.5 / 2 remain.
-    filling.on_transmit(flow, &sample(42, 24, false), &rates);
+    filling.on_transmit(flow, &sample(50, 24, false), &rates);
     assert_eq!((filling.bandwidth(flow), rates.get(flow)), (12_000_000, 17_250_000));
     filling.flow_ended(Instant::ZERO, flow, &rates);
     assert_eq!((filling.given, rates.get(flow)), (0, RateRegisters::UNLIMITED));
+}
+
+#[test]
+fn a_paced_flow_grows_by_the_time_for_which_it_used_its_level() {
+    // Steps of 10 MB/s for each interval of 4 us; the fair share is 1 GB/s.
+    let parameters = WaterFillingParameters {
+        step_bits: 80_000_000,
+        start: Start::Rate(80_000_000),
+        floor_permille: 0,
+        ..parameters(8_000_000_000)
+    };
+    let mut filling = WaterFilling::new(parameters, 1);
+    let rates = RateRegisters::new(1);
+    let flow = FlowId(0);
+    filling.flow_started(Instant::ZERO, flow, Share::default(), &rates);
+    filling.on_transmit(flow, &paced(0, 4000), &rates);
+    assert_eq!(rates.get(flow), 20_000_000);
+    // 4,000 bytes at 20 MB/s take 200 us, which is 50 steps.
+    filling.on_transmit(flow, &paced(200, 4000), &rates);
+    assert_eq!(rates.get(flow), 520_000_000);
+    // The same bytes take 7.69 us of the next 1,000, in which the flow had nothing to send for most
+    // of the time. It is saturated all the same, although its average is far below its level.
+    filling.on_transmit(flow, &paced(1200, 4000), &rates);
+    assert!(filling.bandwidth(flow) < 260_000_000, "{}", filling.bandwidth(flow));
+    assert!(rates.get(flow).abs_diff(520_000_000 + 19_230_769) <= 1000, "{}", rates.get(flow));
+    // All steps of a decision together are at most the fair share, and what is free.
+    filling.on_transmit(flow, &paced(1_000_000, 1_000_000_000), &rates);
+    assert_eq!(rates.get(flow), 1_000_000_000);
+    // What is sent without waiting for the rate is not saturated until the average says so.
+    let mut other = WaterFilling::new(parameters, 1);
+    other.flow_started(Instant::ZERO, flow, Share::default(), &rates);
+    other.on_transmit(flow, &paced(0, 4000), &rates);
+    other.on_transmit(flow, &sample(1000, 4000, true), &rates);
+    assert!(other.level(flow) < 20_000_000, "{}", other.level(flow));
 }
 
 #[test]
@@ -91,13 +135,13 @@ fn the_fullest_gives_when_nothing_is_free() {
     assert_eq!(rates.get(old), 1_000_000_000, "the whole line");
     filling.flow_started(Instant::ZERO, new, Share::default(), &rates);
     assert_eq!([old, new].map(|flow| rates.get(flow)), [500_000_000, 125_000]);
-    for step in 400..440 {
+    for step in 400..420 {
         grow(&mut filling, new, 8 * step);
     }
-    // Half of the line was free: 40 steps, except those in which the bandwidth caught up.
+    // Half of the line was free: 20 times two steps, except those in which the bandwidth caught up.
     let between = rates.get(new);
     assert!((100_000_000..400_000_000).contains(&between), "{between}");
-    for step in 440..2000 {
+    for step in 420..2000 {
         grow(&mut filling, old, 8 * step);
         grow(&mut filling, new, 8 * step + 4);
         assert!(rates.get(old) + rates.get(new) <= 1_000_000_000);
@@ -310,10 +354,10 @@ fn ticks_to_converge(step_bits: u64) -> u64 {
 
 #[test]
 fn larger_steps_converge_sooner() {
-    // The steps of Table 5 in bits: 12.5 GB/s / 8 flows / step are 78, 31 and 16 steps. With large
-    // steps the smoothed bandwidth takes most of the time. docs/policies.md quotes this.
+    // The steps of Table 5 in bits: 12.5 GB/s / 8 flows / step are 78, 31 and 16 steps.
+    // docs/policies.md quotes this.
     let ticks = [160_000_000, 400_000_000, 800_000_000].map(ticks_to_converge);
-    assert_eq!(ticks, [74, 35, 24]);
+    assert_eq!(ticks, [72, 29, 15]);
 }
 
 #[test]

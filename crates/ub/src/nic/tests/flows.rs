@@ -409,3 +409,75 @@ fn message_that_finds_no_receive_lets_others_of_its_flow_pass() {
     pair.run_until_idle(|_, _| false);
     assert_eq!(ids(&mut pair), [0]);
 }
+
+/// The scheduler runs apart from the data path, as on a thread of its own.
+#[test]
+fn paced_flow_takes_up_a_raised_rate_at_once() {
+    let (mut pair, jetties) = weighted(&[1]);
+    // A packet of 1,104 bytes takes 8.8 ms at 1 Mb/s.
+    let mut processor = pair.nics[0].detach_scheduler(pair.now, TestScheduler::rates(125_000));
+    write(&mut pair, jetties[0], 0, 100 * MTU);
+    processor.run(pair.now, 100);
+    let send = |pair: &mut Pair| {
+        let now = pair.now;
+        pair.nics[0].handle_timeout(now);
+        core::iter::from_fn(|| pair.nics[0].poll_transmit(now)).count()
+    };
+    assert_eq!(send(&mut pair), 1);
+    pair.now = pair.now + Duration::from_us(100);
+    assert_eq!(send(&mut pair), 0);
+    // 80 times the rate: 109 us are left, less than the data path would wait to read its rate anew.
+    pair.nics[0].set_share(jetties[0], Share { weight: 80, ..Share::default() }).unwrap();
+    processor.run(pair.now, 100);
+    assert!(pair.nics[0].has_output(0), "the raised rate is noticed");
+    assert_eq!(pair.nics[0].poll_transmit(pair.now), None);
+    let at = pair.nics[0].poll_timeout().unwrap();
+    let left = at.since(pair.now);
+    assert!((105..112).contains(&(left.as_ns() / 1000)), "{left:?}");
+    pair.now = at;
+    assert_eq!(send(&mut pair), 1);
+    // At 8 GB/s the rest takes 0.1 us, and then a burst leaves.
+    let share = Share { weight: u16::MAX, ..Share::default() };
+    pair.nics[0].set_share(jetties[0], share).unwrap();
+    processor.run(pair.now, 100);
+    assert_eq!(send(&mut pair), 0);
+    pair.now = pair.now + Duration::from_us(1);
+    assert!(send(&mut pair) > 1);
+}
+
+/// The mark of a flow that has ended refers to a record that may be in use again, or to none.
+#[test]
+fn raised_rates_of_flows_that_do_not_wait_or_do_not_exist_are_ignored() {
+    struct All;
+    impl Scheduler for All {
+        fn name(&self) -> &'static str {
+            "all"
+        }
+        fn flow_started(&mut self, _: Instant, _: FlowId, _: Share, rates: &RateRegisters) {
+            for rate in [1000, 100_000] {
+                (0..rates.len() as u32).for_each(|flow| rates.set(FlowId(flow), rate));
+            }
+        }
+        fn flow_ended(&mut self, _: Instant, _: FlowId, _: &RateRegisters) {}
+        fn share_changed(&mut self, _: Instant, _: FlowId, _: Share, _: &RateRegisters) {}
+        fn on_transmit(&mut self, _: FlowId, _: &TransmitSample, _: &RateRegisters) {}
+    }
+    let (mut pair, jetties) = weighted(&[1, 1]);
+    pair.nics[0].set_scheduler(pair.now, Some(Box::new(All)));
+    write(&mut pair, jetties[0], 0, 3 * MTU);
+    run(&mut pair, Duration::from_ms(5), Duration::ZERO);
+    // The channel ends while its flow waits for its rate; then its record is marked once more.
+    let (now, channel) = (pair.now, pair.channels[0]);
+    assert!(pair.nics[0].flows().any(|flow| flow.messages_waiting > 0));
+    pair.nics[0].close_channel(now, channel).unwrap();
+    for _ in 0..100 {
+        pair.now = pair.now + Duration::from_us(100);
+        let now = pair.now;
+        pair.nics[0].handle_timeout(now);
+        while pair.nics[0].poll_transmit(now).is_some() {}
+    }
+    assert_eq!(pair.nics[0].flows().count(), 0);
+    let flows = &pair.nics[0].shared.flows;
+    let limit = pair.nics[0].limits().flows;
+    assert!((0..limit).all(|flow| flows.paced(FlowId(flow)).is_none()));
+}
