@@ -41,7 +41,7 @@ impl Recorded {
 /// for a world only as long as the draws stay the same. If a bug is missed after a change of the
 /// protocol, other runs with the plan that was recorded for it find another one within minutes
 /// (`xtask storm --bug NAME --plan-of SEED`).
-pub(crate) const RECORDED: [Recorded; 33] = [
+pub(crate) const RECORDED: [Recorded; 34] = [
     Recorded::seed(InjectedBug::TakeLast, 7_533_577),
     Recorded::run(InjectedBug::CountOvertaking, 7_495_720, 2_546),
     Recorded::seed(InjectedBug::RetryAtOnce, 7_483_350),
@@ -75,6 +75,7 @@ pub(crate) const RECORDED: [Recorded; 33] = [
     Recorded::seed(InjectedBug::EndInRound, 67_180_553),
     Recorded::seed(InjectedBug::ForgetLate, 2_832),
     Recorded::run(InjectedBug::AnyCause, 72_073_876, 0),
+    Recorded { is_older_than_signals: false, ..Recorded::seed(InjectedBug::KeepPast, 79_289_242) },
 ];
 
 /// True if a seed was recorded before worlds drew signals of paths (`plan::policies::use_signals`).

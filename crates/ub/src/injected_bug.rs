@@ -141,11 +141,14 @@ pub enum InjectedBug {
     SendNothing,
     /// Ignore the last further transaction of a transaction acknowledgement.
     SkipLastExecuted,
+    /// Keep a receive whose sender gave up, while its payload was being placed, for a turn that has
+    /// passed.
+    KeepPast,
 }
 
 impl InjectedBug {
     /// Every injected bug.
-    pub const ALL: [InjectedBug; 66] = [
+    pub const ALL: [InjectedBug; 67] = [
         InjectedBug::SkipDuplicateCheck,
         InjectedBug::WrapPsnEarly,
         InjectedBug::AcknowledgeBeforePlacement,
@@ -212,5 +215,6 @@ impl InjectedBug {
         InjectedBug::AnyCause,
         InjectedBug::SendNothing,
         InjectedBug::SkipLastExecuted,
+        InjectedBug::KeepPast,
     ];
 }

@@ -336,6 +336,12 @@ impl Channel {
             shared.complete_receive(receive, completion);
             return shared.take_unreported_next(tracker);
         }
+        let has_passed = shared.trackers[tracker].has_passed_receive(sequence);
+        if has_passed && !shared.is_injected(InjectedBug::KeepPast) {
+            // The sender gave the message up while its payload was being placed, so receives after
+            // it may have been reported.
+            return shared.jetties.return_receive(arrival.jetty, receive);
+        }
         let unreported = UnreportedReceive { completion, receive, sequence, after, next: None };
         if shared.trackers.add_unreported(tracker, unreported) {
             shared.counters.receives_awaiting_order += 1;

@@ -148,6 +148,11 @@ impl Tracker {
         }
     }
 
+    /// True if no receive with this number is waited for: one was reported, or skipped.
+    pub(crate) fn has_passed_receive(&self, sequence: u16) -> bool {
+        self.receive_status(sequence) == SequenceStatus::Past || self.is_skipped(sequence)
+    }
+
     /// Notes that a receive will never arrive.
     pub(crate) fn skip_receive(&mut self, sequence: u16) {
         match self.receive_status(sequence) {
