@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use fairway::{
-    Context, Error, Jetty, JettyOptions, LongPackets, Memory, PathStats, Peer, Rights, Segment,
+    Context, Error, Jetty, JettyOptions, LocalSlice, LongPackets, Memory, PathStats, Peer, Rights,
     Status, To,
 };
 use fairway_port::mtu_towards;
@@ -25,8 +25,10 @@ const TIMED: usize = 64;
 const BURST: u64 = 64;
 /// Longest wait for answers of paths, and for the test of long packets.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// Bytes of memory for the messages.
+/// Bytes of a message whose round trip is measured.
 const MESSAGE_BYTES: u64 = 8;
+/// Bytes of a message for which a path is chosen. Messages up to 16 KiB all take the first one.
+const LONG_MESSAGE_BYTES: u64 = 17 * 1024;
 
 /// Connects to `host` and measures the connection. Without a port in its name the ports of both
 /// servers are tried.
@@ -53,7 +55,8 @@ fn connect(
 ) -> Result<Connection, Failure> {
     let mut failure = Failure::failed("the host has no address");
     for server in servers {
-        let context = Context::builder().paths(16).build()?;
+        // Every path has its turn.
+        let context = Context::builder().paths(16).policy_named("path=spray").build()?;
         let start = Instant::now();
         match context.connect(*server, timeout) {
             Ok(peer) => {
@@ -77,12 +80,12 @@ fn examine(
 ) -> Result<Connection, Failure> {
     let options = JettyOptions::default().depth(BURST as u32);
     let jetty = context.create_jetty(options)?;
-    let memory = Memory::zeroed(MESSAGE_BYTES as usize).map_err(fairway::Error::from)?;
+    let memory = Memory::zeroed(LONG_MESSAGE_BYTES as usize).map_err(fairway::Error::from)?;
     let memory = context.register(memory, Rights::NONE)?;
     let mut round_trips = Vec::with_capacity(TIMED);
     for _ in 0..TIMED {
         let start = Instant::now();
-        exchange(&jetty, peer, &memory, 1)?;
+        exchange(&jetty, peer, memory.slice(0..MESSAGE_BYTES), 1)?;
         round_trips.push(start.elapsed());
     }
     round_trips.sort();
@@ -92,7 +95,7 @@ fn examine(
         peer.long_packets() != LongPackets::Unknown && paths.iter().all(has_answered)
     };
     while !is_known() && start.elapsed() < TIMEOUT && peer.is_alive() {
-        exchange(&jetty, peer, &memory, BURST)?;
+        exchange(&jetty, peer, memory.slice(0..LONG_MESSAGE_BYTES), BURST)?;
     }
     let paths = peer.stats().paths;
     let anywhere = match peer.address() {
@@ -117,9 +120,9 @@ fn examine(
 }
 
 /// Sends `count` messages, and waits until all are refused.
-fn exchange(jetty: &Jetty, peer: &Peer, memory: &Segment, count: u64) -> Result<(), Error> {
+fn exchange(jetty: &Jetty, peer: &Peer, bytes: LocalSlice<'_>, count: u64) -> Result<(), Error> {
     for id in 0..count {
-        jetty.send(peer, To::new(NO_JETTY), memory.slice(0..MESSAGE_BYTES), id)?;
+        jetty.send(peer, To::new(NO_JETTY), bytes, id)?;
     }
     for _ in 0..count {
         let done = jetty.wait(TIMEOUT)?;
