@@ -19,8 +19,9 @@
 //! pauses), `topology`, `traffic`, `program` (operations of an application's ranks), `ranks` (their
 //! execution), `group` (ranks that call a collective operation), `members` (their execution),
 //! `application` (either of them, on a host), `counts`, `waiting_rank`, `streams` (continuous
-//! traffic of tenants), `control` (a scheduler apart from the data path), `emulation` (a network
-//! for the caller's frames), `scenario`, `report`, `placement` (checks).
+//! traffic of tenants), `intake` (the receive queue of a slow host), `control` (a scheduler apart
+//! from the data path), `emulation` (a network for the caller's frames), `scenario`, `report`,
+//! `placement` (checks).
 //!
 //! **How to test:** `cargo test -p fairway-sim`.
 #![forbid(unsafe_code)]

@@ -148,8 +148,8 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     (
         "policy",
         "SPEC",
-        "policies, as cc=swift,path=spray, or a module: cc=./mine.wasm; default: Swift, set for \
-         the network",
+        "policies, as cc=swift,path=spray, or a module: cc=./mine.wasm; default: NSCC with \
+         REPS and RACK, set for the network (RoCE: DCQCN)",
     ),
     ("policy-swap", "TIME:ITEM", "replace a module at TIME, as 1ms:cc=./new.wasm; may be repeated"),
     (
