@@ -76,7 +76,9 @@ fn senders_wait_for_a_suspended_jetty() {
 
 #[test]
 fn a_failed_jetty_flushes_and_can_be_reset() {
-    let pair = Pair::new();
+    // What the client sends takes so long that the first write cannot have ended when it fails.
+    let slow = builder().emulate("delay=50ms".parse().unwrap(), 1);
+    let pair = Pair::of(slow, builder());
     let (client, server) = (&pair.client, &pair.server);
     let local = client.filled(1 << 20, 1);
     let remote = server.open_segment(1 << 20);
