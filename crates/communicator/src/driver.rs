@@ -82,6 +82,8 @@ pub(crate) struct Driver {
     is_near: Vec<bool>,
     /// True if an operation has failed since the peers were looked at.
     has_gone: bool,
+    /// Since when a call has waited for a rank that has left.
+    missed_since: Option<Instant>,
     checked: Instant,
 }
 
@@ -125,6 +127,7 @@ impl Driver {
             failure: None,
             unfit: None,
             has_gone: false,
+            missed_since: None,
             checked: Instant::now(),
         }
     }

@@ -74,4 +74,12 @@ impl Published {
         let last = numbers.max().filter(|number| *number > 0)?;
         Some((last, self.call(last)?))
     }
+
+    /// The first calls with the same number that differ, of those that both ranks still describe.
+    pub(crate) fn first_difference(&self, other: &Published) -> Option<(String, String)> {
+        let (last, _) = self.last()?;
+        let described = last.saturating_sub(ENTRIES - 1)..=last;
+        let mut pairs = described.filter_map(|number| self.call(number).zip(other.call(number)));
+        pairs.find(|(one, other)| one != other)
+    }
 }

@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 
 /// Time after which a rank looks at what the ranks that it waits for do.
 const CHECK: Duration = Duration::from_secs(1);
+/// Time for which a call still waits for a rank that has left. Ranks leave when they are notified
+/// of a failure, and the one that found it may have notified them before this one.
+const GRACE: Duration = Duration::from_millis(200);
 /// Time for the answer.
 const ANSWER: Duration = Duration::from_secs(2);
 
@@ -60,6 +63,7 @@ impl Driver {
             // That rank has notified all others.
             RankError::Failed { peer, rank, reason } => match Reason::from_number(reason) {
                 Reason::Mismatch if rank == self.own => self.end(self.mismatch(peer)),
+                Reason::Mismatch => self.end(self.mismatch_of(peer, rank)),
                 Reason::Died => {
                     self.end(Failure::Died { rank, how: format!("rank {peer} reports it") });
                 }
@@ -132,8 +136,14 @@ impl Driver {
             // Its last messages may have arrived since the completions were polled.
             self.catch_up()?;
         }
-        if let Some((rank, how)) = self.awaited_and_gone() {
-            self.fail(Failure::Died { rank, how: how.to_string() });
+        let missed = self.awaited_and_gone();
+        if missed.is_none() {
+            self.missed_since = None;
+        }
+        if let Some((rank, how)) = missed {
+            if self.missed_since.get_or_insert_with(Instant::now).elapsed() >= GRACE {
+                self.fail(Failure::Died { rank, how: how.to_string() });
+            }
         } else if self.failure.is_none() && self.checked.elapsed() > CHECK {
             self.checked = Instant::now();
             self.check_calls();
@@ -201,6 +211,17 @@ impl Driver {
         });
         let theirs = theirs.unwrap_or_else(|| "another operation".to_string());
         Failure::Mismatch { one: (self.own, own), other: (peer, theirs) }
+    }
+
+    /// Two other ranks called different operations.
+    fn mismatch_of(&self, one: u32, other: u32) -> Failure {
+        let published = self.read_status(one).zip(self.read_status(other));
+        let calls = published.and_then(|(one, other)| one.first_difference(&other));
+        match calls {
+            Some(calls) => Failure::Mismatch { one: (one, calls.0), other: (other, calls.1) },
+            // One of them has left already.
+            None => Failure::Aborted { rank: one, why: Reason::Mismatch.explain(other) },
+        }
     }
 
     /// Reads the calls of another rank from its memory.
