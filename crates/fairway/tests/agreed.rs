@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Pair, Side, TIMEOUT, builder, side};
+use common::{Pair, Side, TIMEOUT, builder, event_of_peer, side};
 use fairway::{
     Error, Event, Memory, Order, Post, Profile, Refusal, Rights, Segment, SegmentKey, Status,
 };
@@ -68,10 +68,10 @@ fn peer_that_guesses_keys_loses_its_connection() {
         }
     }
     assert!((100..=200).contains(&guesses), "{guesses} guesses");
-    let event = server.context.wait_event(TIMEOUT).unwrap();
+    let event = event_of_peer(&server.context);
     assert!(matches!(&event, Event::KeysRefused(peer) if *peer == server.peer), "{event:?}");
     assert!(!server.peer.is_alive());
-    assert!(matches!(client.context.wait_event(TIMEOUT).unwrap(), Event::PeerClosed(_)));
+    assert!(matches!(event_of_peer(&client.context), Event::PeerClosed(_)));
 
     let local = honest.filled(64, 2);
     honest.jetty.write(&honest.peer, &local, secret.key(), 1).unwrap();

@@ -6,7 +6,7 @@ use std::io::BufRead;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{Pair, TIMEOUT, builder, bytes, content, dead_after, side};
+use common::{Pair, TIMEOUT, builder, bytes, content, dead_after, event_of_peer, side};
 use fairway::{Builder, Context, Error, Event, JettyOptions, Memory, Rights, SegmentKey, Status};
 
 fn mortal() -> Builder {
@@ -23,7 +23,7 @@ fn a_closed_connection_is_gone_on_both_sides() {
     assert!(matches!(client.peer.close(), Err(Error::PeerGone { .. })));
     let posted = client.jetty.write(&client.peer, &local, local.key(), 1);
     assert!(matches!(posted, Err(Error::PeerGone { .. })));
-    let event = server.context.wait_event(TIMEOUT).unwrap();
+    let event = event_of_peer(&server.context);
     assert!(matches!(&event, Event::PeerClosed(peer) if *peer == server.peer), "{event:?}");
     assert!(!server.peer.is_alive());
     // A new connection works, and differs from the old one.
@@ -67,7 +67,7 @@ fn shutdown_notifies_every_peer() {
     }
     server.shutdown(TIMEOUT).unwrap();
     for client in &clients {
-        assert!(matches!(client.wait_event(TIMEOUT).unwrap(), Event::PeerClosed(_)));
+        assert!(matches!(event_of_peer(&client), Event::PeerClosed(_)));
     }
     assert!(matches!(server.connect(clients[0].local_addrs()[0], TIMEOUT), Err(Error::ShutDown)));
     let memory = Memory::zeroed(1).unwrap();
@@ -79,7 +79,7 @@ fn shutdown_notifies_every_peer() {
 fn dropping_a_context_notifies_every_peer() {
     let Pair { client, server } = Pair::new();
     drop(server);
-    assert!(matches!(client.context.wait_event(TIMEOUT).unwrap(), Event::PeerClosed(_)));
+    assert!(matches!(event_of_peer(&client.context), Event::PeerClosed(_)));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_silent_peer_is_dead_and_everything_ends() {
         .collect();
     ids.sort_unstable();
     assert_eq!(ids, [0, 1, 2, 3, 4, 5]);
-    assert!(matches!(client.context.wait_event(TIMEOUT).unwrap(), Event::PeerDead(_)));
+    assert!(matches!(event_of_peer(&client.context), Event::PeerDead(_)));
     assert!(!client.peer.is_alive());
     // The operations' memory can be returned.
     let bytes = local.into_memory().unwrap().into_vec();
@@ -113,7 +113,7 @@ fn a_silent_peer_is_dead_and_everything_ends() {
 fn an_idle_peer_that_dies_is_noticed() {
     let pair = Pair::of(mortal(), mortal());
     pair.server.context.simulate_crash();
-    assert!(matches!(pair.client.context.wait_event(TIMEOUT).unwrap(), Event::PeerDead(_)));
+    assert!(matches!(event_of_peer(&pair.client.context), Event::PeerDead(_)));
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_killed_process_is_noticed() {
     child.wait().unwrap();
     client.jetty.write(&client.peer, &local, key, 2).unwrap();
     assert_eq!(client.wait().status, Status::PeerDead);
-    assert!(matches!(client.context.wait_event(TIMEOUT).unwrap(), Event::PeerDead(_)));
+    assert!(matches!(event_of_peer(&client.context), Event::PeerDead(_)));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use common::{Pair, Side, TIMEOUT, builder, bytes, content, dead_after, exercise};
+use common::{Pair, Side, TIMEOUT, builder, bytes, content, dead_after, event_of_peer, exercise};
 use fairway::{
     Context, DatapathKind, Error, Event, Memory, PortCounters, Rights, SegmentKey, Status,
 };
@@ -232,7 +232,7 @@ fn killed_process_is_noticed_and_another_one_is_reached() {
     for _ in 0..8 {
         failed += u32::from(jetty.wait(TIMEOUT).unwrap().status != Status::Success);
     }
-    let event = context.wait_event(TIMEOUT).unwrap();
+    let event = event_of_peer(&context);
     assert!(matches!(event, Event::PeerDead(_)), "{event:?}; {failed} WRITEs failed");
 
     let next = Other::start(None);

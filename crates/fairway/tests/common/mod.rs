@@ -107,6 +107,17 @@ impl Side {
     }
 }
 
+/// The next event of a context that is not about a path: on a busy host, a path may go out of use and
+/// come back at any time.
+pub fn event_of_peer(context: &Context) -> Event {
+    loop {
+        match context.wait_event(TIMEOUT).unwrap() {
+            Event::PathDown { .. } | Event::PathUp { .. } => {}
+            event => return event,
+        }
+    }
+}
+
 /// Pseudo-random bytes.
 pub fn bytes(length: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
