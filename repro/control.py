@@ -5,6 +5,7 @@ simulator's default, each replaced by another.
     laws     permutations, incasts, a ring that loses packets, an all-to-all, a slow and a dead
              link: time over that of the bytes alone, for every law
     parts    the same for the default law with other path choices, loss detectors and chunks
+    probes   a host's wire and an uplink that fail, with and without probes that find dead paths
 
     python3 repro/control.py                        # four minutes of a core, into target/control
     python3 repro/control.py --only parts --seeds 1
@@ -182,7 +183,26 @@ def completion_us(program, text, more):
     return max(ended)
 
 
-EXPERIMENTS = {"laws": laws, "parts": parts}
+def probes(runs, options):
+    """Paths that fail, with and without probes that take them out of use."""
+    wire = ("permutation", {"topology": "dual-plane", "nodes": 16, "bytes": 8_000_000,
+                            "fail": "0-16@30us"})
+    uplink = next(line for name, _, line in SCENARIOS if name == "an uplink gone")
+    law = f"cc={LAWS['nscc']},loss=rack"
+    lines = {(path, probe, at): with_policy(line, f"{law},path={path},probe={probe}", {})
+             for path in ("spray", "p2c", "reps")
+             for probe in ("off", "anomaly:8", "periodic:100us")
+             for at, line in enumerate((wire, uplink))}
+    runs.make(lines.values())
+    body = [[path, probe, *(runs.spread(lines[path, probe, at]) for at in range(2))]
+            for path, probe in dict.fromkeys((path, probe) for path, probe, _ in lines)]
+    return Figure("Probes", "a wire of one host fails (dual plane, 16 hosts, 8 MB each), and an "
+                  f"uplink (128 hosts, 4 MB each); us, {options.seeds} seeds",
+                  ["path", "probe", "a wire gone", "an uplink gone"], body,
+                  "no source has this table.")
+
+
+EXPERIMENTS = {"laws": laws, "parts": parts, "probes": probes}
 
 
 def main():

@@ -393,6 +393,7 @@ impl Scenario {
             .reorder_tolerance((self.host_bdp_bytes() / u64::from(self.mtu)).max(64) as u32)
             .not_ready_delay(us(10))
             .path_probe(us(500))
+            .probe_timeout(rtt.times(2).max(us(50)))
             .pacing_burst(PACING_BURST)
             .small_message_bytes(SMALL_MESSAGE_BYTES)
             .turn_bytes(1)

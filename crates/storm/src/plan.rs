@@ -444,6 +444,7 @@ fn draw_profile(random: &mut Random) -> Profile {
         .group_slack(0)
         .path_timeouts(random.range(1, 4) as u32)
         .path_probe(Duration::from_us(random.pick(&[200, 1_000, 5_000])))
+        .probe_timeout(timeout_min)
         // No plan has enough refusals to reach this limit.
         .refused_keys(Profile::default().refused_keys)
         .refused_key_interval(Profile::default().refused_key_interval)

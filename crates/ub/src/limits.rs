@@ -232,6 +232,10 @@ pub struct Profile {
     pub path_timeouts: u32,
     /// Interval at which a path that was taken out of use is probed.
     pub path_probe: Duration,
+    /// Time, at least twice its round trip, after which the answer to a round-trip probe of a path
+    /// counts as lost, if the policy sends such probes ([`crate::policy::ProbeSpec`]). A path that
+    /// loses two in a row, while other paths deliver, is taken out of use.
+    pub probe_timeout: Duration,
     /// Time without anything to send after which a flow has ended, as schedulers see it. A flow
     /// that takes turns lasts until the end of the round in which it has sent something.
     pub flow_idle: Duration,
@@ -270,6 +274,7 @@ impl Profile {
             message_turn_bytes: 0,
             path_timeouts: 3,
             path_probe: Duration::from_ms(50),
+            probe_timeout: Duration::from_ms(10),
             flow_idle: Duration::from_ms(10),
             pacing_burst: Duration::from_us(20),
             // A segment that was just registered may have the number of one whose key a peer still
@@ -304,6 +309,7 @@ setters!(Profile {
     message_turn_bytes: u32,
     path_timeouts: u32,
     path_probe: Duration,
+    probe_timeout: Duration,
     flow_idle: Duration,
     pacing_burst: Duration,
     refused_keys: u32,

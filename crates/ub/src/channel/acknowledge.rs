@@ -164,7 +164,7 @@ impl Channel {
         }
         self.paths.note_round_trip(sent.path, sample);
         self.recovery.note_round_trip(sample);
-        self.suspect(&mut shared.schedule, shared.flows.now, sent.path, Some(sample));
+        self.suspect(&mut shared.schedule, sent.path, Some(sample));
         Some(sample)
     }
 

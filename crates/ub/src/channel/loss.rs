@@ -177,6 +177,11 @@ impl Channel {
         if !self.paths.take_silence(path, now, silence) || !self.path_timed_out(shared, path, now) {
             return 0;
         }
+        self.lose_all_on_path(shared, path)
+    }
+
+    /// Declares everything in flight on a path lost; returns its bytes.
+    pub(super) fn lose_all_on_path(&mut self, shared: &mut Shared, path: u8) -> u32 {
         let mut bytes = 0;
         while let Some(psn) = self.paths.oldest(path) {
             let sent = *self.send.record(psn, &mut shared.send_blocks);
@@ -235,7 +240,7 @@ impl Channel {
         self.congestion.controller_mut().on_loss(&sample);
         self.paths.report_loss(path, &sample);
         self.trace_loss(flows, &sample);
-        self.suspect(schedule, flows.now, path, None);
+        self.suspect(schedule, path, None);
         self.queue_credit_request(schedule, now);
     }
 

@@ -298,10 +298,17 @@ impl Paths {
             state.suspect_since = now;
         }
         state.timeouts += 1;
-        let since = state.suspect_since;
+        let (since, timeouts) = (state.suspect_since, state.timeouts);
+        timeouts >= limit && self.take_out(path, since, newest)
+    }
+
+    /// Takes a path out of use on which nothing arrives, if others deliver what was sent after
+    /// `since`: of the packets acknowledged, the last one sent was sent at `newest`. True if the
+    /// path was taken out of use.
+    fn take_out(&mut self, path: u8, since: Instant, newest: Option<Instant>) -> bool {
         let others_deliver = newest.is_some_and(|newest| newest.is_at_or_after(since));
         let view = &mut self.views[usize::from(path)];
-        if state.timeouts < limit || !others_deliver || !view.usable || self.usable == 1 {
+        if !others_deliver || !view.usable || self.usable == 1 {
             return false;
         }
         view.usable = false;
@@ -340,9 +347,14 @@ impl Paths {
     /// Notes an acknowledgement that arrived by a path. True if that brings the path back into use.
     #[inline]
     fn answered(&mut self, path: u8) -> bool {
+        self.paths[usize::from(path)].probed && self.bring_back(path)
+    }
+
+    /// Brings a path back into use. False if it is in use.
+    fn bring_back(&mut self, path: u8) -> bool {
         let state = &mut self.paths[usize::from(path)];
         let view = &mut self.views[usize::from(path)];
-        if !state.probed || view.usable {
+        if view.usable {
             return false;
         }
         state.probed = false;
@@ -369,6 +381,7 @@ impl Paths {
     pub(super) fn audit(&self, in_flight: &[u32]) {
         for (path, (count, view)) in in_flight.iter().zip(&self.views).enumerate() {
             assert_eq!(*count, view.in_flight, "packets in flight on path {path}");
+            assert!(view.usable || *count == 0, "packets in flight on path {path}, out of use");
         }
         let usable = self.views.iter().filter(|view| view.usable).count();
         assert_eq!(usable as u32, self.usable, "usable paths");
@@ -413,13 +426,36 @@ impl Channel {
     /// if that keeps happening while other paths deliver. True if the path was taken out of use.
     pub(crate) fn path_timed_out(&mut self, shared: &mut Shared, path: u8, now: Instant) -> bool {
         let limit = shared.config.profile().path_timeouts;
-        if !self.paths.time_out(path, now, self.recovery.newest_acknowledged(), limit) {
-            return false;
+        let down = self.paths.time_out(path, now, self.recovery.newest_acknowledged(), limit);
+        if down {
+            self.note_path_down(shared, path, now);
         }
+        down
+    }
+
+    /// Takes a path out of use that left probes unanswered since `since`, if other paths deliver.
+    /// What is in flight on it is resent by others.
+    pub(crate) fn path_unanswered(
+        &mut self,
+        shared: &mut Shared,
+        path: u8,
+        (since, now): (Instant, Instant),
+    ) {
+        if !self.paths.take_out(path, since, self.recovery.newest_acknowledged()) {
+            return;
+        }
+        self.note_path_down(shared, path, now);
+        let lost = (self.lose_all_on_path(shared, path), path);
+        if lost.0 > 0 {
+            self.report_loss(&mut shared.flows, &mut shared.schedule, now, lost, false);
+            self.mark_ready(&mut shared.schedule);
+        }
+    }
+
+    fn note_path_down(&mut self, shared: &mut Shared, path: u8, now: Instant) {
         self.arm(&mut shared.schedule, Timer::PathProbe, now + shared.config.profile().path_probe);
         shared.counters.paths_down += 1;
         shared.events.push_back(Event::PathDown { channel: self.id, path });
-        true
     }
 
     pub(crate) fn path_probe_timer(
@@ -444,9 +480,27 @@ impl Channel {
         path: u8,
     ) {
         if self.paths.answered(path) {
-            counters.paths_up += 1;
-            events.push_back(Event::PathUp { channel: self.id, path });
-            self.mark_ready(schedule);
+            self.note_path_up(counters, events, schedule, path);
         }
+    }
+
+    /// Handles the answer to a round-trip probe, which proves the same.
+    pub(crate) fn path_measured(&mut self, shared: &mut Shared, path: u8) {
+        if self.paths.bring_back(path) {
+            let Shared { counters, events, schedule, .. } = shared;
+            self.note_path_up(counters, events, schedule, path);
+        }
+    }
+
+    fn note_path_up(
+        &mut self,
+        counters: &mut Counters,
+        events: &mut VecDeque<Event>,
+        schedule: &mut Schedule,
+        path: u8,
+    ) {
+        counters.paths_up += 1;
+        events.push_back(Event::PathUp { channel: self.id, path });
+        self.mark_ready(schedule);
     }
 }

@@ -4,13 +4,16 @@
 //! The answer reports how long the probe was at the peer, so what is left is the fabric's part,
 //! plus the delay of the local queue. It becomes the round trip of a path on which nothing is under
 //! way, and its difference from the round trip of data is the hosts' part of the delay.
+//!
+//! A path that leaves two probes in a row unanswered, while others deliver, is taken out of use; an
+//! answer brings it back.
 
 use super::{Channel, Timer};
 use crate::api::Transmit;
-use crate::counters::Counters;
 use crate::placement::Verdict;
-use crate::shared::{Schedule, Shared};
+use crate::shared::{Config, Schedule, Shared};
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use fairway_policy::ProbeSpec;
 use fairway_wire::{Duration, Instant, Packet, Probe};
@@ -20,19 +23,23 @@ const FRESH: Duration = Duration::from_ms(10);
 /// The shortest time between two probes of one channel that a timer sends: with more paths than
 /// fit, the interval of every path grows.
 const STEP_MIN: Duration = Duration::from_us(10);
-/// Most probes of a peer that may wait to be answered; further ones are dropped.
-const ECHOES: usize = 8;
+/// Number of probes in a row, without an answer, after which a path is taken out of use. One alone
+/// may be lost like any other packet.
+const UNANSWERED: u32 = 2;
 
 /// This side's probes to the peer, if it sends any, and those of the peer.
 #[derive(Debug)]
 pub(super) struct Probes {
     probing: Option<Box<Probing>>,
-    echoes: Echoes,
+    /// Probes of the peer that have not been answered.
+    echoes: VecDeque<Echo>,
+    /// Most of them, one for each path; further ones are dropped.
+    most_echoes: usize,
 }
 
 impl Probes {
     pub(super) fn new(spec: ProbeSpec, paths: usize) -> Probes {
-        Probes { probing: Probing::new(spec, paths), echoes: Echoes::default() }
+        Probes { probing: Probing::new(spec, paths), echoes: VecDeque::new(), most_echoes: paths }
     }
 }
 
@@ -45,14 +52,21 @@ struct Probing {
     due: u32,
     /// The next path that the timer probes.
     next: u8,
+    /// Probes that may still be answered in time, by path and number, in the order of sending.
+    waiting: VecDeque<(u8, u32)>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct PathProbe {
     is_due: bool,
-    /// The number of the probe under way, if one is, and when it left.
+    /// The number of the last probe, if it was not answered, and when it left.
     pending: Option<u32>,
     sent_at: Instant,
+    /// True if its answer has taken too long. It counts even so, if it comes.
+    is_late: bool,
+    /// Number of probes in a row whose answers took too long, and when the first of them left.
+    unanswered: u32,
+    unanswered_since: Instant,
     /// Bytes sent since a probe was last due.
     bytes: u64,
     /// The shortest round trip of data.
@@ -69,7 +83,7 @@ impl Probing {
             return None;
         }
         let paths = alloc::vec![PathProbe::default(); paths];
-        Some(Box::new(Probing { spec, paths, due: 0, next: 0 }))
+        Some(Box::new(Probing { spec, paths, due: 0, next: 0, waiting: VecDeque::new() }))
     }
 
     fn make_due(&mut self, path: u8) {
@@ -79,11 +93,49 @@ impl Probing {
         probe.bytes = 0;
     }
 
-    /// True if no probe of this path is due or under way. One that stays unanswered for long counts
-    /// as lost. (If a second one were sent, the first one's answer would be ignored.)
-    fn is_idle(&self, path: u8, now: Instant) -> bool {
+    /// True if no probe of this path is due or under way. (If a second one were sent, the first
+    /// one's answer would be ignored.)
+    fn is_idle(&self, path: u8) -> bool {
         let probe = &self.paths[usize::from(path)];
-        !probe.is_due && (probe.pending.is_none() || now.elapsed_since(probe.sent_at) >= FRESH)
+        !probe.is_due && (probe.pending.is_none() || probe.is_late)
+    }
+
+    /// Notes that a probe leaves. True if it is the only one that waits for an answer.
+    fn note_sent(&mut self, path: u8, number: u32, now: Instant) -> bool {
+        let probe = &mut self.paths[usize::from(path)];
+        (probe.pending, probe.sent_at, probe.is_late) = (Some(number), now, false);
+        self.waiting.push_back((path, number));
+        self.waiting.len() == 1
+    }
+
+    /// The path of the probe that has waited for its answer for longest, and when it left.
+    fn oldest_waiting(&mut self) -> Option<(u8, Instant)> {
+        while let Some(&(path, number)) = self.waiting.front() {
+            let probe = &self.paths[usize::from(path)];
+            if probe.pending == Some(number) {
+                return Some((path, probe.sent_at));
+            }
+            self.waiting.pop_front();
+        }
+        None
+    }
+
+    /// Notes that the answer to the probe that has waited for longest takes too long. The probe is
+    /// repeated; if it was, returns its path, and when the first one left.
+    fn give_up_oldest(&mut self) -> Option<(u8, Instant)> {
+        let (path, _) = self.waiting.pop_front()?;
+        let probe = &mut self.paths[usize::from(path)];
+        probe.is_late = true;
+        if probe.unanswered == 0 {
+            probe.unanswered_since = probe.sent_at;
+        }
+        probe.unanswered += 1;
+        let since = probe.unanswered_since;
+        if probe.unanswered < UNANSWERED {
+            self.make_due(path);
+            return None;
+        }
+        Some((path, since))
     }
 
     fn take_due(&mut self) -> Option<u8> {
@@ -100,33 +152,12 @@ impl Probing {
     }
 }
 
-/// Probes of the peer that have not been answered.
-#[derive(Clone, Copy, Debug, Default)]
-struct Echoes {
-    waiting: [Echo; ECHOES],
-    count: u8,
-}
-
+/// A probe of the peer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Echo {
     number: u32,
     path: u8,
     at: Instant,
-}
-
-impl Echoes {
-    /// Adds a probe to be answered. False if there is no room.
-    fn push(&mut self, echo: Echo) -> bool {
-        let Some(place) = self.waiting.get_mut(usize::from(self.count)) else { return false };
-        *place = echo;
-        self.count += 1;
-        true
-    }
-
-    fn pop(&mut self) -> Option<Echo> {
-        self.count = self.count.checked_sub(1)?;
-        Some(self.waiting[usize::from(self.count)])
-    }
 }
 
 impl Channel {
@@ -149,7 +180,7 @@ impl Channel {
         if let Some(probing) = &mut self.probes.probing {
             let path = probing.next;
             probing.next = ((usize::from(path) + 1) % probing.paths.len()) as u8;
-            if probing.is_idle(path, now) {
+            if probing.is_idle(path) {
                 probing.make_due(path);
                 self.mark_urgent(schedule);
             }
@@ -162,7 +193,6 @@ impl Channel {
     pub(crate) fn sample_path(
         &mut self,
         schedule: &mut Schedule,
-        now: Instant,
         path: u8,
         bytes: u32,
     ) {
@@ -170,7 +200,7 @@ impl Channel {
         let ProbeSpec::Sampled { bytes: enough } = probing.spec else { return };
         let probe = &mut probing.paths[usize::from(path)];
         probe.bytes += u64::from(bytes);
-        if probe.bytes >= enough && probing.is_idle(path, now) {
+        if probe.bytes >= enough && probing.is_idle(path) {
             probing.make_due(path);
             self.mark_urgent(schedule);
         }
@@ -180,7 +210,6 @@ impl Channel {
     pub(crate) fn suspect(
         &mut self,
         schedule: &mut Schedule,
-        now: Instant,
         path: u8,
         sample: Option<Duration>,
     ) {
@@ -195,7 +224,7 @@ impl Channel {
             }
             Some(sample) => sample > probe.least.times(u64::from(times)),
         };
-        if is_odd && probing.is_idle(path, now) {
+        if is_odd && probing.is_idle(path) {
             probing.make_due(path);
             self.mark_urgent(schedule);
         }
@@ -207,7 +236,7 @@ impl Channel {
         shared: &mut Shared,
         now: Instant,
     ) -> Option<Transmit> {
-        if let Some(Echo { number, path, at }) = self.probes.echoes.pop() {
+        if let Some(Echo { number, path, at }) = self.probes.echoes.pop_front() {
             let turn = now.elapsed_since(at).as_ns();
             let turn_ns = Some(u32::try_from(turn).unwrap_or(u32::MAX));
             return Some(self.bare(&shared.config, path, Packet::Probe(Probe { number, turn_ns })));
@@ -215,8 +244,10 @@ impl Channel {
         let probing = self.probes.probing.as_mut()?;
         let path = probing.take_due()?;
         let number = shared.random.number() as u32 & Probe::NUMBER_MAX;
-        let probe = &mut probing.paths[usize::from(path)];
-        (probe.pending, probe.sent_at) = (Some(number), now);
+        let is_only_one = probing.note_sent(path, number, now);
+        if is_only_one {
+            self.await_probe_answer(shared);
+        }
         shared.counters.round_trip_probes_sent += 1;
         Some(self.bare(&shared.config, path, Packet::Probe(Probe { number, turn_ns: None })))
     }
@@ -231,16 +262,11 @@ impl Channel {
         match probe.turn_ns {
             Some(turn_ns) => {
                 let turn = Duration::from_ns(u64::from(turn_ns));
-                self.note_answer(
-                    &mut shared.counters,
-                    &mut shared.schedule,
-                    now,
-                    (probe.number, path),
-                    turn,
-                );
+                self.note_answer(shared, now, (probe.number, path), turn);
             }
             None => {
-                if self.probes.echoes.push(Echo { number: probe.number, path, at: now }) {
+                if self.probes.echoes.len() < self.probes.most_echoes {
+                    self.probes.echoes.push_back(Echo { number: probe.number, path, at: now });
                     self.mark_urgent(&mut shared.schedule);
                 }
             }
@@ -250,8 +276,7 @@ impl Channel {
 
     fn note_answer(
         &mut self,
-        counters: &mut Counters,
-        schedule: &mut Schedule,
+        shared: &mut Shared,
         now: Instant,
         (number, path): (u32, u8),
         turn: Duration,
@@ -263,6 +288,7 @@ impl Channel {
             return;
         }
         probe.pending = None;
+        probe.unanswered = 0;
         let round_trip = now.elapsed_since(probe.sent_at).saturating_sub(turn);
         if round_trip == Duration::ZERO {
             // By the peer's clock it kept the probe for longer than the answer took to arrive.
@@ -270,9 +296,39 @@ impl Channel {
         }
         probe.round_trip = Some(round_trip);
         probe.answered_at = now;
-        counters.round_trip_probes_answered += 1;
+        shared.counters.round_trip_probes_answered += 1;
         self.paths.note_probed(path, now, round_trip);
-        self.mark_ready(schedule);
+        self.path_measured(shared, path);
+        self.mark_ready(&mut shared.schedule);
+    }
+
+    /// Sets the timer for the probe that has waited for its answer for longest.
+    fn await_probe_answer(&mut self, shared: &mut Shared) {
+        if let Some((_, deadline)) = self.oldest_probe(&shared.config) {
+            self.arm(&mut shared.schedule, Timer::ProbeAnswer, deadline);
+        }
+    }
+
+    /// The path of the probe that has waited for its answer for longest, and until when it waits.
+    fn oldest_probe(&mut self, config: &Config) -> Option<(u8, Instant)> {
+        let (path, sent_at) = self.probes.probing.as_mut()?.oldest_waiting()?;
+        let round_trip = self.paths.round_trip(path).max(self.recovery.smoothed());
+        Some((path, sent_at + config.profile().probe_timeout.max(round_trip.times(2))))
+    }
+
+    /// Gives up the probes whose answers have taken too long.
+    pub(crate) fn probe_answer_timer(&mut self, shared: &mut Shared, now: Instant) {
+        while let Some((_, deadline)) = self.oldest_probe(&shared.config) {
+            if now.is_before(deadline) {
+                break;
+            }
+            let Some(probing) = &mut self.probes.probing else { return };
+            match probing.give_up_oldest() {
+                Some((path, since)) => self.path_unanswered(shared, path, (since, now)),
+                None => self.mark_urgent(&mut shared.schedule),
+            }
+        }
+        self.await_probe_answer(shared);
     }
 
     /// The part of a round trip of data that is not the fabric's, if a probe of its path was

@@ -32,10 +32,12 @@ pub(crate) enum Timer {
     Probe,
     /// Nothing was sent or newly acknowledged for some round trips.
     TailLossProbe,
+    /// The probe of a path has waited for its answer for long.
+    ProbeAnswer,
 }
 
 impl Timer {
-    pub(crate) const COUNT: usize = 11;
+    pub(crate) const COUNT: usize = 12;
     const ALL: [Timer; Self::COUNT] = [
         Timer::Retransmit,
         Timer::Acknowledge,
@@ -48,6 +50,7 @@ impl Timer {
         Timer::CreditRequest,
         Timer::Probe,
         Timer::TailLossProbe,
+        Timer::ProbeAnswer,
     ];
 }
 
@@ -149,6 +152,7 @@ impl Channel {
                 // The policy may have gained credit from earlier events.
                 self.mark_ready(&mut shared.schedule);
             }
+            Timer::ProbeAnswer => self.probe_answer_timer(shared, now),
             Timer::Probe => self.probe_timer(&mut shared.schedule, now),
             Timer::Close => {}
         }

@@ -426,7 +426,7 @@ impl Channel {
         let bytes = self.paths.launch(path, psn, now, &mut links);
         self.tp.launch(bytes);
         self.congestion.charge(now, bytes, self.recovery.smoothed());
-        self.sample_path(&mut shared.schedule, shared.flows.now, path, bytes);
+        self.sample_path(&mut shared.schedule, path, bytes);
         if !self.timers.is_armed(Timer::Retransmit) && !shared.is_injected(InjectedBug::ForgetTimer)
         {
             let at = now + self.recovery.timeout(shared.config.profile());

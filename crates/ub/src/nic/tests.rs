@@ -217,12 +217,25 @@ impl Pair {
 
     /// Moves packets for this many microseconds, whatever is unfinished then.
     fn run_for(&mut self, microseconds: u32) {
+        self.run_losing(microseconds, |_| false);
+    }
+
+    /// The same; a packet takes a microsecond. `lose` is called for each, and returns true if it is
+    /// lost.
+    fn run_losing(&mut self, microseconds: u32, mut lose: impl FnMut(&Transmit) -> bool) {
         for _ in 0..microseconds {
             self.now = self.now + Duration::from_us(1);
             for n in 0..2 {
+                while let Some(transmit) = self.wires[n].pop_front() {
+                    self.deliver(n, &transmit);
+                }
+            }
+            for n in 0..2 {
                 self.nics[n].handle_timeout(self.now);
                 while let Some(transmit) = self.nics[n].poll_transmit(self.now) {
-                    self.deliver(1 - n, &transmit);
+                    if !lose(&transmit) {
+                        self.wires[1 - n].push_back(transmit);
+                    }
                 }
             }
         }

@@ -89,8 +89,8 @@ fn answers_to_probes_that_were_not_sent_are_ignored() {
 }
 
 #[test]
-fn peer_answers_eight_probes_at_a_time() {
-    let mut pair = pair("cc=swift", 1);
+fn peer_answers_a_probe_for_each_path_at_a_time() {
+    let mut pair = pair("cc=swift", 3);
     let route = fairway_wire::Route {
         source: Cna::new(1),
         destination: Cna::new(2),
@@ -104,7 +104,7 @@ fn peer_answers_eight_probes_at_a_time() {
         pair.deliver(1, &Transmit { channel: pair.channels[0], route, packet, gather });
     }
     let answers = core::iter::from_fn(|| pair.nics[1].poll_transmit(pair.now)).count();
-    assert_eq!(answers, 8);
+    assert_eq!(answers, 3);
 }
 
 #[test]
@@ -214,4 +214,97 @@ fn paths_that_failed_together_come_back_together() {
     // All paths are probed at the same time, and each answer proves one path.
     pair.run_for(2_100);
     assert_eq!(down(&pair), 0);
+}
+
+/// A pair of four paths that writes until a path is out of use, for 2 ms at most.
+fn write_until_path_down(probe: &str, lose: impl Fn(&Transmit) -> bool) -> (Pair, Duration) {
+    // Only probes take paths out of use.
+    let profile = Profile::new().path_timeouts(u32::MAX).probe_timeout(Duration::from_us(50));
+    let profile = profile.small_message_bytes(0);
+    let spec = format!("cc=fixed:64K,path=spray,probe={probe}").parse().unwrap();
+    let mut pair = Pair::with_policy(0xFF_FF00, 4, profile, 64, &spec);
+    let begin = pair.now;
+    for round in 0.. {
+        let took = pair.now.since(begin);
+        if pair.nics[0].counters().paths_down > 0 || took >= Duration::from_ms(2) {
+            return (pair, took);
+        }
+        let remote = pair.remote();
+        pair.post(round, Work::Write { remote }, 16 * MTU);
+        pair.run_losing(10, &lose);
+        pair.completions(0);
+    }
+    unreachable!("the loop returns")
+}
+
+fn is_second_path(transmit: &Transmit) -> bool {
+    transmit.route.path == 1
+}
+
+#[test]
+fn a_path_that_leaves_two_probes_unanswered_goes_out_of_use() {
+    for probe in ["anomaly:100", "periodic:40us", "sampled:4K"] {
+        let (mut pair, took) = write_until_path_down(probe, is_second_path);
+        assert!(took <= Duration::from_us(300), "{probe}: {took:?}");
+        let usable: Vec<_> =
+            pair.nics[0].paths(pair.channels[0]).iter().map(|path| path.usable).collect();
+        assert_eq!(usable, [true, false, true, true], "{probe}");
+        // What was in flight there goes by other paths.
+        pair.run_until_idle(|_, transmit| is_second_path(transmit));
+        assert_eq!(pair.nics[0].usage().messages, 0, "{probe}");
+        let is_data = |transmit: &Transmit| matches!(transmit.packet, Packet::Data(_));
+        let remote = pair.remote();
+        pair.post(1000, Work::Write { remote }, 64 * MTU);
+        pair.run_until_idle(|_, transmit| {
+            assert!(!is_data(transmit) || !is_second_path(transmit), "{probe}: {transmit:?}");
+            is_second_path(transmit)
+        });
+    }
+    let (_, took) = write_until_path_down("off", is_second_path);
+    assert!(took >= Duration::from_ms(2), "nothing else takes it out of use: {took:?}");
+}
+
+#[test]
+fn a_path_that_answers_probes_stays_in_use() {
+    // It loses all data. Then one of every two probes, so that the next one is answered.
+    let is_data = |transmit: &Transmit| matches!(transmit.packet, Packet::Data(_));
+    let probes = core::cell::Cell::new(0);
+    let every_other = |transmit: &Transmit| {
+        let is_probe = matches!(transmit.packet, Packet::Probe(probe) if probe.turn_ns.is_none());
+        probes.set(probes.get() + u32::from(is_probe));
+        is_probe && probes.get() % 2 == 1
+    };
+    for probe in ["anomaly:100", "periodic:40us"] {
+        let lossy = |transmit: &Transmit| is_second_path(transmit) && is_data(transmit);
+        let (pair, _) = write_until_path_down(probe, lossy);
+        assert_eq!(pair.nics[0].counters().paths_down, 0, "{probe}");
+        let lossy = |transmit: &Transmit| {
+            is_second_path(transmit) && (is_data(transmit) || every_other(transmit))
+        };
+        let (pair, _) = write_until_path_down(probe, lossy);
+        assert_eq!(pair.nics[0].counters().paths_down, 0, "{probe}");
+        assert!(probes.take() > 3, "{probe}");
+    }
+}
+
+#[test]
+fn a_peer_that_answers_on_no_path_takes_none_out_of_use() {
+    let silent_since = core::cell::Cell::new(0);
+    let (pair, _) = write_until_path_down("periodic:40us", |_| {
+        silent_since.set(silent_since.get() + 1);
+        silent_since.get() > 100
+    });
+    let counters = pair.nics[0].counters();
+    assert_eq!(counters.paths_down, 0);
+    assert!(counters.round_trip_probes_sent > counters.round_trip_probes_answered + 8);
+}
+
+#[test]
+fn the_answer_to_a_probe_brings_a_path_back() {
+    let (mut pair, _) = write_until_path_down("periodic:40us", is_second_path);
+    assert_eq!(pair.nics[0].counters().paths_down, 1);
+    // Far less than the interval at which paths out of use are probed.
+    pair.run_for(100);
+    assert_eq!(pair.nics[0].counters().paths_up, 1);
+    assert!(pair.nics[0].paths(pair.channels[0])[1].usable);
 }
