@@ -28,7 +28,7 @@ trait Protocol: Device {
 impl Protocol for UbDevice {
     fn arrive(transmit: &engine::Transmit) -> (engine::Received, ScatterList) {
         let (route, packet, payload) = (transmit.route, transmit.packet, transmit.gather.length);
-        let received = engine::Received { route, packet, payload, ecn: Ecn::Capable };
+        let received = engine::Received { route, packet, payload, ecn: Ecn::Capable, hops: 0 };
         (received, transmit.gather.into())
     }
     fn carry_out(

@@ -151,6 +151,7 @@ impl<'a> Pair<'a> {
             packet: transmit.packet,
             payload: transmit.gather.length,
             ecn: Ecn::Capable,
+            hops: 0,
         };
         if side == PEER {
             self.remember(received);

@@ -42,7 +42,8 @@ pub struct AckSample {
     pub window_limited: bool,
     /// The part of `rtt` that the two hosts caused and not the fabric, if that is known.
     pub endpoint_delay: Option<Duration>,
-    /// Number of switches that the packet passed; zero if they are not counted.
+    /// Number of switches that the acknowledgement has passed; zero if they are not counted, as in
+    /// a process.
     pub hops: u8,
 }
 

@@ -198,6 +198,7 @@ fn controller_proxy() -> Received {
         packet: Packet::Close(Close { next: Psn::default(), answer: false }),
         payload: 0,
         ecn: Ecn::NotCapable,
+        hops: 0,
     }
 }
 

@@ -1,6 +1,6 @@
 //! A host's NIC: Fairway's UB engine, or RoCE.
 
-use super::packets::PacketHeaders;
+use super::packets::{PacketHeaders, PacketMeta};
 use super::roce::RoceNic;
 use super::scenario::Scenario;
 use fairway_device::Ranges;
@@ -53,7 +53,8 @@ impl Outgoing {
     #[inline]
     fn of(transmit: &Transmit, scenario: &Scenario) -> Outgoing {
         let (route, payload) = (transmit.route, transmit.gather.length);
-        let headers = Received { route, packet: transmit.packet, payload, ecn: Ecn::Capable };
+        let headers =
+            Received { route, packet: transmit.packet, payload, ecn: Ecn::Capable, hops: 0 };
         Outgoing {
             headers: PacketHeaders::Fairway(headers),
             header: header_len(&transmit.packet) as u32,
@@ -110,12 +111,12 @@ impl HostNic {
         &mut self,
         now: Instant,
         headers: &mut PacketHeaders,
-        marked: bool,
+        meta: &PacketMeta,
     ) -> Option<LocalRange> {
-        let ecn = if marked { Ecn::Congested } else { Ecn::Capable };
+        let ecn = if meta.marked { Ecn::Congested } else { Ecn::Capable };
         match (self, headers) {
             (HostNic::Fairway(driver), PacketHeaders::Fairway(received)) => {
-                received.ecn = ecn;
+                (received.ecn, received.hops) = (ecn, meta.switches());
                 let access = driver.handle_packet(now, received, || ()).access()?;
                 Some(place(driver, now, &access))
             }

@@ -35,6 +35,13 @@ pub(crate) struct PacketMeta {
 
 const _: () = assert!(size_of::<PacketMeta>() <= 32);
 
+impl PacketMeta {
+    /// Number of switches that a packet has passed that arrives at its host.
+    pub(crate) fn switches(&self) -> u8 {
+        self.hops.saturating_sub(1)
+    }
+}
+
 /// Fields of a packet that only NICs need: its headers, for the protocol of its stack.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PacketHeaders {

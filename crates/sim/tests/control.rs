@@ -158,3 +158,30 @@ fn incasts_end_under_every_law() {
         }
     }
 }
+
+#[test]
+fn dead_paths_are_found_by_probes() {
+    const RUN: &str = "workload permutation|topology dual-plane|nodes 16|bytes 8M|fail 0-16@30us|";
+    let us = |probe: &str| {
+        let policy = nscc(&format!("path=spray,loss=rack,probe={probe}"));
+        let mut took: Vec<u64> = (1..=3)
+            .map(|seed| run(&format!("{RUN}{policy}"), seed).completion_ps() / 1_000_000)
+            .collect();
+        took.sort_unstable();
+        took[1]
+    };
+    let (without, with) = (us("off"), us("anomaly:8"));
+    assert!(with < 400 && with * 3 < without * 2, "{with} us, {without} without probes");
+}
+
+#[test]
+fn the_target_of_swift_grows_with_the_switches_on_the_way() {
+    let completion = |hop: &str| {
+        let policy =
+            format!("policy cc=swift:target=500ns:range=0ns:hop={hop},path=spray,loss=rack");
+        run(&format!("workload permutation|nodes 128|bytes 4M|{policy}"), 1).completion_ps()
+    };
+    let (counted, ignored) = (completion("3us"), completion("0ns"));
+    // Five switches between most hosts, and a target that is less than their delay without `hop`.
+    assert!(counted * 3 < ignored, "{counted} ps, {ignored} if they are not counted");
+}

@@ -344,7 +344,7 @@ impl World {
             return Err(format!("node {node} took a damaged header for {packet:?}").into());
         }
         let payload = (bytes.len() - header_len) as u32;
-        let received = Received { route, packet, payload, ecn: delivery.ecn };
+        let received = Received { route, packet, payload, ecn: delivery.ecn, hops: 0 };
         self.intrude(node, &received)?;
         let now = self.now;
         let Some(driver) = self.nodes[node].driver.as_mut() else { return Ok(()) };

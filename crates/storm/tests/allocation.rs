@@ -131,7 +131,7 @@ impl Direct {
                 }
                 let (route, packet) = (transmit.route, transmit.packet);
                 let payload = transmit.gather.length;
-                let received = Received { route, packet, payload, ecn: Ecn::Capable };
+                let received = Received { route, packet, payload, ecn: Ecn::Capable, hops: 0 };
                 let peer = &mut self.nics[1 - n];
                 if let Verdict::Place(placement) = peer.handle_packet(self.now, &received) {
                     peer.handle_placed(self.now, placement.token, 0);

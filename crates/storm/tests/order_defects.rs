@@ -269,6 +269,7 @@ fn d29_channels_have_their_own_sequence_numbers() {
         packet: transmit.packet,
         payload: transmit.gather.length,
         ecn: fairway_ub::wire::Ecn::Capable,
+        hops: 0,
     };
     let verdict = pair.drivers[1].device_mut().handle_packet(pair.now, &received);
     assert_eq!(verdict, fairway_ub::Verdict::Drop(DropReason::NoChannel));

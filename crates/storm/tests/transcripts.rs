@@ -68,7 +68,7 @@ fn an_echo_kept_for_longer_than_its_round_trip_gives_no_sample() {
         _ => Fate::Deliver,
     });
     let (route, packet) = caught.expect("the WRITE was acknowledged");
-    let received = Received { route, packet, payload: 0, ecn: Ecn::Capable };
+    let received = Received { route, packet, payload: 0, ecn: Ecn::Capable, hops: 0 };
     assert_eq!(pair.drivers[0].device_mut().handle_packet(pair.now, &received), Verdict::Done);
     assert_eq!(pair.completions(0).len(), 1);
     assert_eq!(

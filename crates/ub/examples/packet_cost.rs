@@ -118,6 +118,7 @@ fn deliver(nic: &mut UbDevice, now: Instant, transmit: &Transmit) {
         packet: transmit.packet,
         payload: transmit.gather.length,
         ecn: Ecn::Capable,
+        hops: 0,
     };
     if let Verdict::Place(placement) = nic.handle_packet(now, &received) {
         nic.handle_placed(now, placement.token, 0);

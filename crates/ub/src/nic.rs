@@ -183,7 +183,7 @@ impl UbDevice {
             // Other trimmed packets are ignored, because a single packet of theirs is not repeated.
             _ if trimmed => Verdict::Done,
             Packet::Data(data) => channel.handle_data(shared, now, data, received),
-            Packet::Ack(ack) => channel.handle_ack(shared, now, ack, route.path),
+            Packet::Ack(ack) => channel.handle_ack(shared, now, ack, (route.path, received.hops)),
             Packet::Nak(nak) => channel.handle_nak(shared, now, nak, route.path),
             Packet::Void(void) => channel.handle_void(shared, now, void, route.path),
             Packet::Datagram(datagram) => channel.handle_datagram(shared, datagram, received),

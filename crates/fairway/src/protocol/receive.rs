@@ -84,7 +84,7 @@ impl Core {
             }
         };
         let payload = (bytes.len() - header_len) as u32;
-        let received = Received { route, packet, payload, ecn: arrival.ecn() };
+        let received = Received { route, packet, payload, ecn: arrival.ecn(), hops: 0 };
         let right_source =
             source_is_right(&self.channels, &received, arrival.from(), (io.engine, socket));
         if !right_source {

@@ -39,7 +39,7 @@ fn legal(route: &Route, packet: &Packet, payload: u32) -> Option<Received> {
 fn decoded(header: &[u8], payload: usize) -> Option<Received> {
     match wire::decode(header, header.len() + payload) {
         Ok(Decoded::Packet { route, packet, .. }) => {
-            Some(Received { route, packet, payload: payload as u32, ecn: Ecn::Congested })
+            Some(Received { route, packet, payload: payload as u32, ecn: Ecn::Congested, hops: 0 })
         }
         _ => None,
     }

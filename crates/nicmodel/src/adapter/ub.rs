@@ -334,7 +334,7 @@ impl ProtocolAdapter for UbSide {
         ecn: Ecn,
     ) -> Option<Placing> {
         let Packet::Ub(route, packet) = *packet else { return None };
-        let received = Received { route, packet, payload: payload.len() as u32, ecn };
+        let received = Received { route, packet, payload: payload.len() as u32, ecn, hops: 0 };
         let outcome = self.driver.handle_packet(Instant::from_ps(now), &received, || payload);
         Some(placing(outcome.access()?, Token::Ub))
     }

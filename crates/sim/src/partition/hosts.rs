@@ -74,7 +74,7 @@ impl Partition {
         let host = self.hosts[node as usize].as_mut().expect("packets go to hosts that take part");
         let headers = &mut self.packets.headers[index as usize];
         let at = Instant::from_ps(now);
-        let placed = host.nic.receive(at, headers, meta.marked);
+        let placed = host.nic.receive(at, headers, &meta);
         self.packets.free(index);
         if let Some(place) = placed {
             self.place(now, node, &place);

@@ -71,5 +71,5 @@ pub(super) fn over_the_wire(transmit: &Transmit, payload: &[u8]) -> Result<Recei
     if (route, packet, header_len) != (transmit.route, transmit.packet, length) {
         return Err(format!("{:?} arrives as {packet:?}", transmit.packet).into());
     }
-    Ok(Received { route, packet, payload: payload.len() as u32, ecn: Ecn::Capable })
+    Ok(Received { route, packet, payload: payload.len() as u32, ecn: Ecn::Capable, hops: 0 })
 }

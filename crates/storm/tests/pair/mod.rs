@@ -262,6 +262,7 @@ impl Pair {
             packet: transmit.packet,
             payload: gather.length,
             ecn: Ecn::Capable,
+            hops: 0,
         };
         self.sequence += 1;
         self.wire.insert((at.as_ps(), self.sequence), (1 - n, received, payload));

@@ -14,6 +14,8 @@ pub struct Received {
     pub payload: u32,
     /// The packet's congestion mark.
     pub ecn: Ecn,
+    /// Number of switches that the packet has passed; 0 if they are not counted.
+    pub hops: u8,
 }
 
 /// Why a received packet was dropped.

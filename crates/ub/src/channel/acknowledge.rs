@@ -23,6 +23,8 @@ struct Gain {
     revoked: u32,
     /// The packet that arrived with a congestion mark, and made the peer acknowledge at once.
     marked: Option<Psn>,
+    /// Number of switches that the acknowledgement has passed.
+    hops: u8,
     /// Marks that were attributed to the path of their packet.
     attributed: u32,
 }
@@ -92,7 +94,7 @@ impl Channel {
         shared: &mut Shared,
         now: Instant,
         ack: &Ack,
-        path: u8,
+        (path, hops): (u8, u8),
     ) -> Verdict {
         let selective = ack.flags.contains(AckFlags::SELECTIVE);
         if !self.tp.is_used(ack.cumulative) || (selective && !self.tp.is_used(ack.sack.highest)) {
@@ -109,7 +111,8 @@ impl Channel {
         let round_trip = self.round_trip_of(shared, now, ack);
         let (marked_packets, duplicates) = self.recovery.count_reports(ack);
         let is_marked = marked_packets > 0 && ack.flags.contains(AckFlags::ECHO);
-        let mut gain = Gain { now, marked: is_marked.then_some(ack.echo), ..Gain::default() };
+        let marked = is_marked.then_some(ack.echo);
+        let mut gain = Gain { now, marked, hops, ..Gain::default() };
         self.advance_oldest(shared, ack.cumulative.next(), &mut gain);
         if selective {
             self.process_bitmap(shared, &ack.sack, &mut gain);
@@ -317,7 +320,7 @@ impl Channel {
             pressure: reports_pressure || shared.backpressure.slows_transmission(),
             window_limited: self.congestion.take_limit(),
             endpoint_delay: self.endpoint_delay(now, path, rtt),
-            ..AckSample::default()
+            hops: gain.hops,
         };
         self.congestion.controller_mut().on_ack(&sample);
         shared.counters.acks_reported += 1;

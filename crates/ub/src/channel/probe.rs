@@ -190,12 +190,7 @@ impl Channel {
 
     /// Counts bytes that leave on a path.
     #[inline]
-    pub(crate) fn sample_path(
-        &mut self,
-        schedule: &mut Schedule,
-        path: u8,
-        bytes: u32,
-    ) {
+    pub(crate) fn sample_path(&mut self, schedule: &mut Schedule, path: u8, bytes: u32) {
         let Some(probing) = &mut self.probes.probing else { return };
         let ProbeSpec::Sampled { bytes: enough } = probing.spec else { return };
         let probe = &mut probing.paths[usize::from(path)];
@@ -207,12 +202,7 @@ impl Channel {
     }
 
     /// Makes a probe due if the round trip of data, or a loss (`None`), is unusual.
-    pub(crate) fn suspect(
-        &mut self,
-        schedule: &mut Schedule,
-        path: u8,
-        sample: Option<Duration>,
-    ) {
+    pub(crate) fn suspect(&mut self, schedule: &mut Schedule, path: u8, sample: Option<Duration>) {
         let Some(probing) = &mut self.probes.probing else { return };
         let ProbeSpec::Anomaly { times } = probing.spec else { return };
         let probe = &mut probing.paths[usize::from(path)];

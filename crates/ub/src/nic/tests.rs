@@ -258,6 +258,7 @@ impl Pair {
             packet: transmit.packet,
             payload: transmit.gather.length,
             ecn: Ecn::Capable,
+            hops: 0,
         };
         match self.nics[n].handle_packet(self.now, &received) {
             Verdict::Place(placement) => {

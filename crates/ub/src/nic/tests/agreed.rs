@@ -33,8 +33,10 @@ impl Pair {
     fn verdict(&mut self, packet: &Transmit) -> Verdict {
         let payload = packet.gather.length;
         let (route, packet) = (packet.route, packet.packet);
-        self.nics[1]
-            .handle_packet(self.now, &Received { route, packet, payload, ecn: Ecn::Capable })
+        self.nics[1].handle_packet(
+            self.now,
+            &Received { route, packet, payload, ecn: Ecn::Capable, hops: 0 },
+        )
     }
 }
 

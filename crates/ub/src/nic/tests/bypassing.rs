@@ -25,6 +25,7 @@ fn a_store_is_given_up_only_when_nothing_older_is_repeated() {
         packet: answer.packet,
         payload: answer.gather.length,
         ecn: Ecn::Capable,
+        hops: 0,
     };
     let Verdict::Place(placement) = pair.nics[0].handle_packet(pair.now, &received) else {
         panic!("an answer to be placed");

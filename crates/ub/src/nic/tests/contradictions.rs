@@ -182,6 +182,7 @@ fn refused_while_placed(refusal: Refusal) -> (Pair, PlacementToken) {
         packet: transmit.packet,
         payload: transmit.gather.length,
         ecn: Ecn::Capable,
+        hops: 0,
     };
     let Verdict::Place(placement) = pair.nics[0].handle_packet(pair.now, &received(&answer)) else {
         panic!("an answer to be placed");

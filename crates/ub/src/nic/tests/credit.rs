@@ -209,6 +209,7 @@ fn trimmed_packet_counts_as_headers_only() {
         packet: transmit.packet,
         payload: transmit.gather.length,
         ecn: Ecn::Capable,
+        hops: 0,
     };
     pair.nics[1].handle_trimmed(pair.now, &received);
     assert_eq!(metered.load(Ordering::Relaxed), 80);

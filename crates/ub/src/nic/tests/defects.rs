@@ -42,6 +42,7 @@ fn d8_d26_marks_of_switches_come_back_to_the_sender() {
             packet: packet.packet,
             payload: packet.gather.length,
             ecn: if number < 5 { Ecn::Congested } else { Ecn::Capable },
+            hops: 0,
         };
         let Verdict::Place(placement) = pair.nics[1].handle_packet(pair.now, &received) else {
             panic!("a payload to be placed");

@@ -35,6 +35,7 @@ impl Scene {
             packet: transmit.packet,
             payload: transmit.gather.length,
             ecn: Ecn::Capable,
+            hops: 0,
         };
         match self.pair.nics[n].handle_packet(self.pair.now, &received) {
             Verdict::Place(placement) => self.place(n, &placement.target, placement.token),

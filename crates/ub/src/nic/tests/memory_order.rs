@@ -51,6 +51,7 @@ impl Pair {
             packet: transmit.packet,
             payload: transmit.gather.length,
             ecn: Ecn::Capable,
+            hops: 0,
         };
         if let Verdict::Place(placement) = nic.handle_packet(now, &received) {
             let target = placement.target;

@@ -66,7 +66,7 @@ impl Gap {
     fn deliver(&mut self, n: usize, transmit: &Transmit) {
         let (route, packet) = (transmit.route, transmit.packet);
         let payload = transmit.gather.length;
-        let received = Received { route, packet, payload, ecn: Ecn::Capable };
+        let received = Received { route, packet, payload, ecn: Ecn::Capable, hops: 0 };
         match self.pair.nics[n].handle_packet(self.pair.now, &received) {
             Verdict::Place(placement) => self.placed(n, placement.token),
             Verdict::Own(atomic) => self.placed(n, atomic.token),
@@ -194,7 +194,7 @@ fn every_operation_ends_once_where_memory_is_missing() {
 /// The answer of node 1 to a packet whose target memory is missing.
 fn answer_to_unplaced(pair: &mut Pair, transmit: &Transmit) -> Packet {
     let (route, packet, payload) = (transmit.route, transmit.packet, transmit.gather.length);
-    let received = Received { route, packet, payload, ecn: Ecn::Capable };
+    let received = Received { route, packet, payload, ecn: Ecn::Capable, hops: 0 };
     if let Verdict::Place(placement) = pair.nics[1].handle_packet(pair.now, &received) {
         pair.nics[1].handle_unplaced(pair.now, placement.token);
     }

@@ -21,6 +21,17 @@ impl Pair {
         paths.iter().map(|path| path.probed_rtt.as_us()).collect()
     }
 
+    /// Replaces the congestion control of the first side by [`Split`], and returns what that records.
+    fn split_delays(&mut self) -> (Arc<AtomicU64>, Arc<AtomicU64>) {
+        let [part, hops] = [(); 2].map(|()| Arc::new(AtomicU64::new(0)));
+        let index = self.channels[0].index();
+        let EntryState::Open(channel) = &mut self.nics[0].entries[index].state else {
+            panic!("an open channel");
+        };
+        channel.set_controller(Box::new(Split(part.clone(), hops.clone())));
+        (part, hops)
+    }
+
     /// The next probe of a side, however long it takes until it is due.
     fn next_probe(&mut self, n: usize) -> Transmit {
         for _ in 0..1000 {
@@ -137,8 +148,8 @@ fn loss_starts_probes_of_the_anomaly_mode() {
     assert!((1..20).contains(&probes(true)));
 }
 
-/// Records the hosts' part of the last delay, in picoseconds.
-struct Split(Arc<AtomicU64>);
+/// Records the hosts' part of the last delay, in picoseconds, and the switches that were passed.
+struct Split(Arc<AtomicU64>, Arc<AtomicU64>);
 
 impl CongestionControl for Split {
     fn name(&self) -> &'static str {
@@ -152,6 +163,7 @@ impl CongestionControl for Split {
     fn on_ack(&mut self, sample: &AckSample) {
         let part = sample.endpoint_delay.map_or(u64::MAX, Duration::as_ps);
         self.0.store(part, Ordering::Relaxed);
+        self.1.store(u64::from(sample.hops), Ordering::Relaxed);
     }
 
     fn on_loss(&mut self, _: &LossSample) {}
@@ -160,12 +172,7 @@ impl CongestionControl for Split {
 #[test]
 fn round_trip_beyond_that_of_a_probe_is_host_delay() {
     let mut pair = pair("probe=periodic:10ms", 1);
-    let part = Arc::new(AtomicU64::new(0));
-    let index = pair.channels[0].index();
-    let EntryState::Open(channel) = &mut pair.nics[0].entries[index].state else {
-        panic!("an open channel");
-    };
-    channel.set_controller(Box::new(Split(part.clone())));
+    let (part, _) = pair.split_delays();
     let write = |pair: &mut Pair, takes: u64| {
         let remote = pair.remote();
         pair.post(1, Work::Write { remote }, 100);
@@ -188,6 +195,26 @@ fn round_trip_beyond_that_of_a_probe_is_host_delay() {
     // Old samples do not count any more.
     pair.advance(11_000);
     assert_eq!(write(&mut pair, 50).as_ps(), u64::MAX);
+}
+
+#[test]
+fn the_law_learns_how_many_switches_an_acknowledgement_has_passed() {
+    let mut pair = pair("probe=off", 1);
+    let (_, hops) = pair.split_delays();
+    for switches in [3, 0, 5] {
+        let remote = pair.remote();
+        pair.post(1, Work::Write { remote }, 100);
+        let data = pair.nics[0].poll_transmit(pair.now).unwrap();
+        pair.advance(10);
+        pair.deliver(1, &data);
+        pair.nics[1].handle_timeout(pair.now);
+        let Transmit { route, packet, .. } = pair.nics[1].poll_transmit(pair.now).unwrap();
+        assert!(matches!(packet, Packet::Ack(_)), "{packet:?}");
+        let ecn = Ecn::Capable;
+        let ack = Received { route, packet, payload: 0, ecn, hops: switches };
+        let _ = pair.nics[0].handle_packet(pair.now, &ack);
+        assert_eq!(hops.load(Ordering::Relaxed), u64::from(switches));
+    }
 }
 
 #[test]

@@ -23,6 +23,7 @@ impl Pair {
             packet: transmit.packet,
             payload: transmit.gather.length,
             ecn: Ecn::Congested,
+            hops: 0,
         };
         let Verdict::Place(placement) = self.nics[1].handle_packet(self.now, &received) else {
             panic!("a payload to be placed");

@@ -419,7 +419,8 @@ fn a_hostile_order_breaks_nothing() {
             data.operation = Operation::Abandon;
         }
         let payload = if data.operation == Operation::Abandon { 0 } else { 10 };
-        let received = Received { route, packet: Packet::Data(data), payload, ecn: Ecn::Capable };
+        let received =
+            Received { route, packet: Packet::Data(data), payload, ecn: Ecn::Capable, hops: 0 };
         if let Verdict::Place(placement) = pair.nics[1].handle_packet(pair.now, &received) {
             pair.nics[1].handle_placed(pair.now, placement.token, 0);
         }
@@ -435,7 +436,8 @@ fn a_hostile_order_breaks_nothing() {
                     message: nak.message,
                     ack_request: false,
                 });
-                let received = Received { route, packet: void, payload: 0, ecn: Ecn::Capable };
+                let received =
+                    Received { route, packet: void, payload: 0, ecn: Ecn::Capable, hops: 0 };
                 pair.nics[1].handle_packet(pair.now, &received);
             }
         }
