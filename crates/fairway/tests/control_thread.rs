@@ -26,8 +26,8 @@ fn exercise(pair: &Pair, seed: u64) {
     }
 }
 
-/// Waits until the client's controllers have handled more than `before` events: on a busy host their
-/// thread may run for the first time when all bytes have arrived.
+/// Waits until the client's controllers have handled more than `before` events: on a busy host
+/// their thread may run for the first time when all bytes have arrived.
 fn handled_after(pair: &Pair, before: u64) -> ProcessorStats {
     let begun = Instant::now();
     loop {

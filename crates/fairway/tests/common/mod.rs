@@ -107,8 +107,8 @@ impl Side {
     }
 }
 
-/// The next event of a context that is not about a path: on a busy host, a path may go out of use and
-/// come back at any time.
+/// The next event of a context that is not about a path: on a busy host, a path may go out of use
+/// and come back at any time.
 pub fn event_of_peer(context: &Context) -> Event {
     loop {
         match context.wait_event(TIMEOUT).unwrap() {

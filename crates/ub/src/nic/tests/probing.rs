@@ -21,7 +21,7 @@ impl Pair {
         paths.iter().map(|path| path.probed_rtt.as_us()).collect()
     }
 
-    /// Replaces the congestion control of the first side by [`Split`], and returns what that records.
+    /// Replaces the congestion control of the first side by [`Split`]; returns what that records.
     fn split_delays(&mut self) -> (Arc<AtomicU64>, Arc<AtomicU64>) {
         let [part, hops] = [(); 2].map(|()| Arc::new(AtomicU64::new(0)));
         let index = self.channels[0].index();
