@@ -6,8 +6,9 @@ simulator's default, each replaced by another.
              link: time over that of the bytes alone, for every law
     parts    the same for the default law with other path choices, loss detectors and chunks
     probes   a host's wire and an uplink that fail, with and without probes that find dead paths
+    why      why the acknowledgement interval and split connections change the result, with traces
 
-    python3 repro/control.py                        # four minutes of a core, into target/control
+    python3 repro/control.py                        # six minutes of a core, into target/control
     python3 repro/control.py --only parts --seeds 1
     python3 repro/control.py --uec ~/uet-htsim/htsim/sim/build/datacenter/htsim_uec
 
@@ -26,6 +27,7 @@ import subprocess
 import tempfile
 import time
 
+from control_why import why
 from figures import Figure, publish
 from simulations import ROOT, Runs, arguments
 
@@ -202,7 +204,7 @@ def probes(runs, options):
                   "no source has this table.")
 
 
-EXPERIMENTS = {"laws": laws, "parts": parts, "probes": probes}
+EXPERIMENTS = {"laws": laws, "parts": parts, "probes": probes, "why": why}
 
 
 def main():
@@ -213,7 +215,10 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target/control")
     options = parser.parse_args()
     began, runs = time.monotonic(), Runs(options)
-    figures = [EXPERIMENTS[name](runs, options) for name in options.only or EXPERIMENTS]
+    figures = []
+    for name in options.only or EXPERIMENTS:
+        made = EXPERIMENTS[name](runs, options)
+        figures += made if isinstance(made, list) else [made]
     publish(figures, options.out, "Laws and scenarios", time.monotonic() - began,
             options.json)
     runs.keep()

@@ -62,7 +62,8 @@ class Runs:
         with tempfile.TemporaryDirectory() as directory:
             series = pathlib.Path(directory, "series.csv")
             wanted = any(word.startswith("--series-every=") for word in line)
-            command += [f"--stream-series={series}"] if wanted else []
+            kind = "stream-series" if line[0] == "streams" else "series"
+            command += [f"--{kind}={series}"] if wanted else []
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 raise SystemExit(f"{' '.join(map(str, command))}: {done.stderr.strip()}")

@@ -35,7 +35,8 @@
 //! * While delays show no queue (`mean` is below a quarter of `target`), losses count only beyond a
 //!   tolerated share of the bytes sent (3 %), or if a time-out detected them: a link that loses
 //!   packets is no congestion. What was taken for a loss is given back if it turns out to be
-//!   reordering.
+//!   reordering, whether or not marks arrived in between: late packets come out of long queues,
+//!   so they are marked. What a mark took in the meantime stays taken.
 //! * Back-pressure of the receiver counts as a mark with a delay of twice the target.
 
 use fairway_wire::{Duration, Instant};
@@ -124,7 +125,8 @@ pub struct Nscc {
     last_extra: Option<Instant>,
     quick: QuickAdapt,
     losses: LossShare,
-    /// Bytes that the last losses took from the window.
+    /// Bytes that losses took from the window and that are given back if the packets were only
+    /// late. A decrease by marks reduces them in proportion.
     taken_bytes: u64,
 }
 
@@ -245,6 +247,7 @@ impl Nscc {
         let fall = GAIN_PERMILLE.saturating_mul(excess) / self.mean.as_ns().max(1);
         let kept = 1000 - fall.min(FALL_MAX_PERMILLE);
         self.set_window(self.window_bytes * kept / 1000);
+        self.taken_bytes = self.taken_bytes * kept / 1000;
         self.growth = 0;
         self.last_decrease = Some(now);
     }
@@ -321,11 +324,8 @@ impl CongestionControl for Nscc {
         if self.adapt(now, delay, sample.bytes_in_flight) {
             return;
         }
-        if marked > 0 {
-            if self.quick.ignored_bytes == 0 && delay >= target {
-                self.decrease(now, target);
-            }
-            self.taken_bytes = 0;
+        if marked > 0 && self.quick.ignored_bytes == 0 && delay >= target {
+            self.decrease(now, target);
         }
         let packets = sample.acked_packets.max(1);
         let unmarked = u64::from(packets.saturating_sub(marked));

@@ -125,6 +125,35 @@ fn losses_take_their_bytes_and_come_back_if_they_were_none() {
 }
 
 #[test]
+fn window_comes_back_after_late_packets_that_carry_marks() {
+    let mut control = control(200_000);
+    control.on_loss(&loss(1, 10, false));
+    for _ in 0..10 {
+        // Each of them arrives late, out of a long queue, and so with a mark.
+        control.on_ack(&AckSample { window_limited: false, ..ack(2, 20, 1) });
+    }
+    let reduced = control.window_bytes();
+    assert_eq!(reduced, 200_000 - 10 * u64::from(PACKET));
+    control.on_spurious(at(3), 10);
+    assert_eq!(control.window_bytes(), 200_000);
+}
+
+#[test]
+fn window_taken_by_marks_does_not_come_back_with_that_taken_by_losses() {
+    let mut control = control(200_000);
+    control.mean = Duration::from_us(24);
+    control.on_loss(&loss(1, 10, false));
+    let before = control.window_bytes();
+    control.on_ack(&AckSample { window_limited: false, ..ack(2, 24, 1) });
+    let after = control.window_bytes();
+    assert!(after < before * 3 / 4, "{before} {after}");
+    control.on_spurious(at(3), 10);
+    // 200,000 bytes, less the share that the mark took.
+    let wanted = 200_000 * after / before;
+    assert!(control.window_bytes().abs_diff(wanted) < 300, "{} {wanted}", control.window_bytes());
+}
+
+#[test]
 fn a_few_losses_without_a_queue_do_not_count() {
     let mut control = control(200_000);
     for us in 0..200 {
