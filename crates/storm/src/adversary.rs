@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 pub enum Fault {
     /// A packet is lost.
     Loss,
+    /// A switch cuts off a packet's payload, and only its headers arrive.
+    Trim,
     /// A packet arrives twice.
     Duplicate,
     /// A copy of a packet arrives much later.
@@ -68,10 +70,11 @@ pub enum Fault {
 
 impl Fault {
     /// Number of faults.
-    pub const COUNT: usize = 28;
+    pub const COUNT: usize = 29;
     /// All faults, in the order of their numbers.
     pub const ALL: [Fault; Self::COUNT] = [
         Fault::Loss,
+        Fault::Trim,
         Fault::Duplicate,
         Fault::LateDuplicate,
         Fault::Delay,
@@ -107,6 +110,8 @@ impl Fault {
 pub struct NetworkFaults {
     /// Packets that are lost.
     pub loss: u32,
+    /// Of the packets that are lost, those whose headers arrive, if they have a payload.
+    pub trim: u32,
     /// Packets that arrive twice.
     pub duplicate: u32,
     /// Packets of which a copy arrives late.
@@ -152,8 +157,18 @@ pub(crate) struct Delivery {
     pub(crate) bytes: Vec<u8>,
     /// True if the headers were damaged, so that the receiver must not accept the packet.
     pub(crate) damaged: bool,
+    /// True if a switch has cut off the payload. The bytes are still those that were sent.
+    pub(crate) trimmed: bool,
     /// True if no NIC has sent the packet in this form.
     pub(crate) hostile: bool,
+}
+
+impl Delivery {
+    /// An arrival of a packet as it was sent.
+    pub(crate) fn new(after: Duration, bytes: Vec<u8>) -> Delivery {
+        let (damaged, trimmed, hostile) = (false, false, false);
+        Delivery { after, ecn: Ecn::Capable, bytes, damaged, trimmed, hostile }
+    }
 }
 
 /// One path in one direction between two nodes.
@@ -214,8 +229,8 @@ impl Adversary {
         let network_faults = self.network_faults;
         let link = self.link(way);
         let (latency, shelter) = (link.latency, link.shelter);
-        let fine =
-            Delivery { after: latency, ecn: Ecn::Capable, bytes, damaged: false, hostile: false };
+        let can_be_trimmed = network_faults.trim > 0 && bytes.len() > header;
+        let fine = Delivery::new(latency, bytes);
         if self.healed {
             return vec![fine];
         }
@@ -236,7 +251,10 @@ impl Adversary {
             happens(network_faults.mark),
         );
         let mut deliveries = Vec::new();
-        if lost {
+        if lost && can_be_trimmed && random.chance(network_faults.trim) {
+            self.count(Fault::Trim);
+            deliveries.push(Delivery { trimmed: true, ..fine.clone() });
+        } else if lost {
             self.count(Fault::Loss);
         } else {
             deliveries.push(fine.clone());

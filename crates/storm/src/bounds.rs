@@ -144,6 +144,7 @@ pub(crate) fn check_packets(world: &World) -> Result<(), Finding> {
     let faults = &world.adversary.faults;
     let at_fault = [
         Fault::Loss,
+        Fault::Trim,
         Fault::CorruptHeader,
         Fault::CorruptPayload,
         Fault::Partition,

@@ -123,6 +123,9 @@ const UNTIMELY: u64 = 4363;
 /// The same for pressure.
 const PRESSURE: u64 = 156_503;
 
+/// The same for packets that switches trim.
+const TRIMMING: u64 = 200_735;
+
 impl Extras {
     fn draw(random: &mut Random) -> Extras {
         let bypasses = sometimes(random, 300, &[100, 300, 900]);
@@ -209,6 +212,7 @@ impl Plan {
         // wait for the others.
         extras.in_sequence &= links.len() == 1;
         extras.draw_later(seed, links.len() == 1);
+        trim_some(seed, &mut network_faults);
         extras.adjust(&mut limits, &mut profiles, &mut network_faults);
         draw_channel_groups(&mut Random::fork(seed, 7), &mut links, &mut limits, &mut profiles);
         let mut schedulers = draw_schedulers(&mut Random::fork(seed, 9), &mut limits);
@@ -474,6 +478,7 @@ fn draw_weather(random: &mut Random) -> NetworkFaults {
     let mut sometimes = |permille, values: &[u32]| sometimes(random, permille, values);
     NetworkFaults {
         loss: sometimes(500, &[1, 10, 50, 200]),
+        trim: 0,
         duplicate: sometimes(350, &[10, 100, 300]),
         late_duplicate: sometimes(250, &[10, 100]),
         late: Duration::from_us(u64::from(sometimes(1000, &[500, 5_000, 30_000]))),
@@ -484,6 +489,15 @@ fn draw_weather(random: &mut Random) -> NetworkFaults {
         mark: sometimes(250, &[20, 300]),
         latency: Duration::from_ns(u64::from(sometimes(1000, &[500, 2_000, 20_000, 100_000]))),
         latency_spread: Duration::from_ns(u64::from(sometimes(500, &[100, 2_000, 50_000]))),
+    }
+}
+
+/// In one world of ten, switches trim some of the packets that would be lost.
+fn trim_some(seed: u64, network_faults: &mut NetworkFaults) {
+    let random = &mut Random::fork(seed, TRIMMING);
+    network_faults.trim = sometimes(random, 100, &[300, 1000]);
+    if network_faults.trim > 0 {
+        network_faults.loss = network_faults.loss.max(random.pick(&[5, 30, 100]));
     }
 }
 
@@ -537,3 +551,6 @@ fn draw_mishaps(
     }
     node_faults
 }
+
+#[cfg(test)]
+mod tests;

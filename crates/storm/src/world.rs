@@ -18,10 +18,10 @@ use crate::trace::{Trace, summary};
 use fairway_device::drive::{self, Driver};
 use fairway_device::random::Random;
 use fairway_ub::policy::PolicySpec;
-use fairway_ub::wire::{self, Cna, Decoded, Duration, Ecn, Instant, MAX_HEADER, Packet, Route};
+use fairway_ub::wire::{self, Cna, Decoded, Duration, Instant, MAX_HEADER, Packet, Route};
 use fairway_ub::{
     AtomicExecution, ChannelId, DropReason, InjectedBug, Limits, Profile, Received, SegmentId,
-    Transmit, UbDevice,
+    Transmit, UbDevice, Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -300,7 +300,7 @@ impl World {
     /// Delivers bytes that no NIC of the world has sent.
     pub(crate) fn inject(&mut self, node: usize, bytes: Vec<u8>) {
         let after = Duration::ZERO;
-        let delivery = Delivery { after, ecn: Ecn::Capable, bytes, damaged: false, hostile: true };
+        let delivery = Delivery { hostile: true, ..Delivery::new(after, bytes) };
         self.agenda.add(self.now, WorldEvent::Arrive { node, delivery });
     }
 
@@ -345,6 +345,9 @@ impl World {
         }
         let payload = (bytes.len() - header_len) as u32;
         let received = Received { route, packet, payload, ecn: delivery.ecn, hops: 0 };
+        if delivery.trimmed {
+            return self.take_in_trimmed(node, &received);
+        }
         self.intrude(node, &received)?;
         let now = self.now;
         let Some(driver) = self.nodes[node].driver.as_mut() else { return Ok(()) };
@@ -373,6 +376,23 @@ impl World {
         if self.random.chance(10) {
             self.remember(node, delivery.bytes);
         }
+        Ok(())
+    }
+
+    /// Passes on the headers of a packet whose payload a switch has cut off. The NIC must place
+    /// nothing.
+    fn take_in_trimmed(&mut self, node: usize, received: &Received) -> Result<(), Finding> {
+        let now = self.now;
+        let Some(driver) = self.nodes[node].driver.as_mut() else { return Ok(()) };
+        let verdict = driver.device_mut().handle_trimmed(now, received);
+        self.trace.line(now, node, || {
+            let Received { route, packet, payload, .. } = received;
+            format!("< trimmed {} : {verdict:?}", summary(route, packet, *payload))
+        });
+        if !matches!(verdict, Verdict::Done | Verdict::Drop(_)) {
+            return Err(format!("node {node} takes a trimmed packet for whole: {verdict:?}").into());
+        }
+        self.collect(node);
         Ok(())
     }
 

@@ -144,11 +144,13 @@ pub enum InjectedBug {
     /// Keep a receive whose sender gave up, while its payload was being placed, for a turn that has
     /// passed.
     KeepPast,
+    /// Resend a trimmed packet that is not under way any more.
+    ResendAnyTrimmed,
 }
 
 impl InjectedBug {
     /// Every injected bug.
-    pub const ALL: [InjectedBug; 67] = [
+    pub const ALL: [InjectedBug; 68] = [
         InjectedBug::SkipDuplicateCheck,
         InjectedBug::WrapPsnEarly,
         InjectedBug::AcknowledgeBeforePlacement,
@@ -216,5 +218,6 @@ impl InjectedBug {
         InjectedBug::SendNothing,
         InjectedBug::SkipLastExecuted,
         InjectedBug::KeepPast,
+        InjectedBug::ResendAnyTrimmed,
     ];
 }

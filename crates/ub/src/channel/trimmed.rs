@@ -5,6 +5,7 @@
 //! packet is then found missing like any other.
 
 use super::Channel;
+use crate::injected_bug::InjectedBug;
 use crate::placement::Verdict;
 use crate::send_window::{LOST, RESENT, VOID};
 use crate::shared::Shared;
@@ -69,7 +70,8 @@ impl Channel {
         retry: bool,
     ) {
         let sent = *self.send.record(psn, &mut shared.send_blocks);
-        if sent.is(LOST | VOID) || sent.is(RESENT) != retry {
+        let is_stale = sent.is(LOST | VOID) || sent.is(RESENT) != retry;
+        if is_stale && !shared.is_injected(InjectedBug::ResendAnyTrimmed) {
             return;
         }
         self.declare_lost(shared, psn, &sent);
