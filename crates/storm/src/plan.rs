@@ -206,13 +206,12 @@ impl Plan {
         for limits in &mut limits {
             limits.put_streams = mail.streams;
         }
-        let mut network_faults = draw_weather(&mut Random::fork(seed, 2));
+        let mut network_faults = draw_weather(seed);
         let mut extras = Extras::draw(&mut Random::fork(seed, 6));
         // With several links, a connection that shares a Jetty with ordered receive matching could
         // wait for the others.
         extras.in_sequence &= links.len() == 1;
         extras.draw_later(seed, links.len() == 1);
-        trim_some(seed, &mut network_faults);
         extras.adjust(&mut limits, &mut profiles, &mut network_faults);
         draw_channel_groups(&mut Random::fork(seed, 7), &mut links, &mut limits, &mut profiles);
         let mut schedulers = draw_schedulers(&mut Random::fork(seed, 9), &mut limits);
@@ -474,9 +473,10 @@ fn draw_knobs(random: &mut Random, operations: u64, links: &[Link]) -> WorldConf
     }
 }
 
-fn draw_weather(random: &mut Random) -> NetworkFaults {
+fn draw_weather(seed: u64) -> NetworkFaults {
+    let random = &mut Random::fork(seed, 2);
     let mut sometimes = |permille, values: &[u32]| sometimes(random, permille, values);
-    NetworkFaults {
+    let mut network_faults = NetworkFaults {
         loss: sometimes(500, &[1, 10, 50, 200]),
         trim: 0,
         duplicate: sometimes(350, &[10, 100, 300]),
@@ -489,7 +489,9 @@ fn draw_weather(random: &mut Random) -> NetworkFaults {
         mark: sometimes(250, &[20, 300]),
         latency: Duration::from_ns(u64::from(sometimes(1000, &[500, 2_000, 20_000, 100_000]))),
         latency_spread: Duration::from_ns(u64::from(sometimes(500, &[100, 2_000, 50_000]))),
-    }
+    };
+    trim_some(seed, &mut network_faults);
+    network_faults
 }
 
 /// In one world of ten, switches trim some of the packets that would be lost.
