@@ -67,7 +67,7 @@ fn shutdown_notifies_every_peer() {
     }
     server.shutdown(TIMEOUT).unwrap();
     for client in &clients {
-        assert!(matches!(event_of_peer(&client), Event::PeerClosed(_)));
+        assert!(matches!(event_of_peer(client), Event::PeerClosed(_)));
     }
     assert!(matches!(server.connect(clients[0].local_addrs()[0], TIMEOUT), Err(Error::ShutDown)));
     let memory = Memory::zeroed(1).unwrap();

@@ -52,7 +52,8 @@ struct Probing {
     due: u32,
     /// The next path that the timer probes.
     next: u8,
-    /// Probes that may still be answered in time, by path and number, in the order of sending.
+    /// Probes that may still be answered in time, by path and number, in the order of sending; and
+    /// some that were answered.
     waiting: VecDeque<(u8, u32)>,
 }
 
@@ -104,6 +105,11 @@ impl Probing {
     fn note_sent(&mut self, path: u8, number: u32, now: Instant) -> bool {
         let probe = &mut self.paths[usize::from(path)];
         (probe.pending, probe.sent_at, probe.is_late) = (Some(number), now, false);
+        if self.waiting.len() >= 2 * self.paths.len() {
+            // At most one probe of a path waits.
+            let Probing { waiting, paths, .. } = self;
+            waiting.retain(|(path, number)| paths[usize::from(*path)].pending == Some(*number));
+        }
         self.waiting.push_back((path, number));
         self.waiting.len() == 1
     }
@@ -332,5 +338,27 @@ impl Channel {
         let probe = &self.probes.probing.as_ref()?.paths[usize::from(path)];
         let fabric = probe.round_trip.filter(|_| now.elapsed_since(probe.answered_at) < FRESH)?;
         Some(round_trip?.saturating_sub(fabric))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_that_were_answered_do_not_pile_up_behind_one_that_was_not() {
+        let mut probing = Probing::new(ProbeSpec::Sampled { bytes: 4096 }, 4).unwrap();
+        assert!(probing.note_sent(0, 0, Instant::from_ps(1)));
+        for round in 1..1000 {
+            let (path, now) = ((round % 3 + 1) as u8, Instant::from_ps(u64::from(round)));
+            assert!(!probing.note_sent(path, round, now));
+            probing.paths[usize::from(path)].pending = None;
+            assert_eq!(probing.oldest_waiting(), Some((0, Instant::from_ps(1))));
+            assert!(probing.waiting.len() <= 8);
+        }
+        probing.note_sent(2, 1000, Instant::from_ps(1000));
+        assert_eq!(probing.give_up_oldest(), None, "it is repeated");
+        assert_eq!(probing.take_due(), Some(0));
+        assert_eq!(probing.oldest_waiting(), Some((2, Instant::from_ps(1000))));
     }
 }
