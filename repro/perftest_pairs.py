@@ -85,13 +85,28 @@ class Program:
         self.process.communicate()
 
 
+def await_listeners(options, count):
+    """Waits until the servers of `count` programs listen for their clients."""
+    ports = {f"{port:04X}" for port in range(18515, 18515 + count)}
+    for _ in range(300):
+        table = subprocess.run(["ip", "netns", "exec", f"{options.inside}-1", "cat",
+                                "/proc/net/tcp", "/proc/net/tcp6"],
+                               capture_output=True, text=True, check=True).stdout
+        rows = [line.split() for line in table.splitlines()]
+        # State 0A: the socket listens.
+        if ports <= {row[1].rpartition(":")[2] for row in rows if row[3] == "0A"}:
+            return
+        time.sleep(0.05)
+    raise RuntimeError(f"no server listens at port {' and '.join(sorted(ports))} (hexadecimal)")
+
+
 def run(options, provider, policy, commands):
     """Runs pairs of programs at once. Returns the numbers of each client."""
     programs = []
     try:
         for port, command in enumerate(commands, 18515):
             programs.append(Program(options, 1, provider, policy, [*command, "-p", str(port)]))
-        time.sleep(1.5)
+        await_listeners(options, len(commands))
         clients = [Program(options, 0, provider, policy, [*command, "-p", str(port), ADDRESS])
                    for port, command in enumerate(commands, 18515)]
         programs += clients

@@ -146,11 +146,13 @@ pub enum InjectedBug {
     KeepPast,
     /// Resend a trimmed packet that is not under way any more.
     ResendAnyTrimmed,
+    /// Leave packets in flight on a path that probes take out of use.
+    LeaveInFlight,
 }
 
 impl InjectedBug {
     /// Every injected bug.
-    pub const ALL: [InjectedBug; 68] = [
+    pub const ALL: [InjectedBug; 69] = [
         InjectedBug::SkipDuplicateCheck,
         InjectedBug::WrapPsnEarly,
         InjectedBug::AcknowledgeBeforePlacement,
@@ -219,5 +221,6 @@ impl InjectedBug {
         InjectedBug::SkipLastExecuted,
         InjectedBug::KeepPast,
         InjectedBug::ResendAnyTrimmed,
+        InjectedBug::LeaveInFlight,
     ];
 }

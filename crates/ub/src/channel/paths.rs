@@ -9,6 +9,7 @@ use super::{Channel, Timer};
 use crate::api::Event;
 use crate::counters::Counters;
 use crate::flow::Flows;
+use crate::injected_bug::InjectedBug;
 use crate::list::{Links, List};
 use crate::pool::Index;
 use crate::random::Random;
@@ -445,6 +446,9 @@ impl Channel {
             return;
         }
         self.note_path_down(shared, path, now);
+        if shared.is_injected(InjectedBug::LeaveInFlight) {
+            return;
+        }
         let lost = (self.lose_all_on_path(shared, path), path);
         if lost.0 > 0 {
             self.report_loss(&mut shared.flows, &mut shared.schedule, now, lost, false);
