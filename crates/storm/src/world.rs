@@ -392,6 +392,9 @@ impl World {
         if !matches!(verdict, Verdict::Done | Verdict::Drop(_)) {
             return Err(format!("node {node} takes a trimmed packet for whole: {verdict:?}").into());
         }
+        if matches!(verdict, Verdict::Done) {
+            self.note_heard(node, &received.route);
+        }
         self.collect(node);
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::{HISTORY, StoreName, World};
 use crate::adversary::Fault;
 use crate::finding::Finding;
-use crate::node::{Outcome, Payload};
+use crate::node::{ChannelNote, Outcome, Payload};
 use fairway_ub::wire::{BypassOperation, CREDIT_MAX, Cna, Credit, Packet, Psn, Route};
 use fairway_ub::{ChannelId, DropReason, Received, Transmit};
 use std::collections::BTreeSet;
@@ -43,6 +43,14 @@ impl World {
         is_store.then_some((target, life, route.destination_tpn.value(), bypass.number))
     }
 
+    /// Records that a channel has received a packet of its peer.
+    pub(super) fn note_heard(&mut self, node: usize, route: &Route) -> Option<&mut ChannelNote> {
+        let index = (route.destination_tpn.value() & 0xFFFF) as usize;
+        let note = self.nodes[node].channels.get_mut(index)?.as_mut()?;
+        note.last_received_at = self.now;
+        Some(note)
+    }
+
     /// Records what the kernel and the oracles need of a packet.
     pub(super) fn note(
         &mut self,
@@ -56,9 +64,7 @@ impl World {
         if refused {
             return Ok(());
         }
-        let index = (received.route.destination_tpn.value() & 0xFFFF) as usize;
-        let Some(Some(note)) = self.nodes[node].channels.get_mut(index) else { return Ok(()) };
-        note.last_received_at = self.now;
+        let Some(note) = self.note_heard(node, &received.route) else { return Ok(()) };
         let (psn, is_void) = match received.packet {
             Packet::Data(data) => (data.psn.value(), false),
             Packet::Void(void) => (void.psn.value(), true),
