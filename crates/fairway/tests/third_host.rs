@@ -23,9 +23,9 @@ use common::{Pair, Side, TIMEOUT, content, dead_after, side};
 use fairway::{Builder, Context, Event, JettyOptions, Memory, Rights, SegmentKey, Status};
 use fairway_wire::{
     Access, Ack, AckFlags, Bypass, BypassOperation, Close, Cna, Data, Datagram, Endpoint, Hello,
-    JettyId, MAX_HEADER, Msn, Operation, Order, PROTOCOL_VERSION, Packet, Parameters, Ports, Psn,
-    Route, SETUP_LEN, Sack, Setup, SetupMessage, Target, TokenId, Tpn, Versions, Void, encode,
-    encode_setup,
+    JettyId, MAX_HEADER, Msn, Operation, Order, PROTOCOL_VERSION, Packet, Parameters, PathReports,
+    Ports, Psn, Route, SETUP_LEN, Sack, Setup, SetupMessage, Target, TokenId, Tpn, Versions, Void,
+    encode, encode_setup,
 };
 use forger::Forger;
 use hosts::{Hosts, run};
@@ -432,6 +432,7 @@ fn forged_acknowledgements_stall_nothing() {
                     hint: 0,
                     flags: AckFlags::none(),
                     sack: Sack::default(),
+                    paths: PathReports::NONE,
                 });
                 target.forge_back(forger, &ack);
                 target.forge(forger, &ack, b"");

@@ -27,7 +27,7 @@ use links::LinkSettings;
 use names::{FAIRWAY_ONLY, PLANES, TOPOLOGIES, usual_bytes, usual_nodes};
 use program::ProgramSettings;
 use streams::StreamSettings;
-use values::{Chunk, marking, one_of, set, three};
+use values::{Chunk, marking, on_or_off, one_of, set, three};
 
 /// The settings of a scenario. `Default` is the permutation of 1,024 hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +78,8 @@ pub struct Settings {
     burst: u32,
     timeout_min: Option<Duration>,
     acknowledge_every: Option<u32>,
+    acknowledge_chunks: bool,
+    acknowledge_marks: bool,
     reorder_tolerance: Option<u32>,
     end_ps: u64,
     check: bool,
@@ -137,6 +139,8 @@ impl Default for Settings {
             burst: 1,
             timeout_min: None,
             acknowledge_every: None,
+            acknowledge_chunks: false,
+            acknowledge_marks: false,
             reorder_tolerance: None,
             end_ps: 1_000_000_000_000,
             check: false,
@@ -404,16 +408,16 @@ impl Settings {
                 set(&mut self.timeout_min, span(value).map(|ps| Some(Duration::from_ps(ps))))
             }
             "acknowledge-every" => {
+                self.acknowledge_chunks = value == "chunk";
+                let value = if self.acknowledge_chunks { "1024" } else { value };
                 set(&mut self.acknowledge_every, count(value, 1, 1024).map(Some))
             }
+            "acknowledge-marks" => set(&mut self.acknowledge_marks, on_or_off(value)),
             "reorder-tolerance" => {
                 set(&mut self.reorder_tolerance, count(value, 1, 1 << 20).map(Some))
             }
             "end" => set(&mut self.end_ps, span(value)),
-            "check" => {
-                let named = [("on", true), ("off", false)];
-                set(&mut self.check, named.iter().find(|(name, _)| *name == value).map(|on| on.1))
-            }
+            "check" => set(&mut self.check, on_or_off(value)),
             _ => return None,
         };
         Some(done)
@@ -522,6 +526,8 @@ impl Settings {
         let mut profile = scenario.timing();
         profile.timeout_min = self.timeout_min.unwrap_or(profile.timeout_min);
         profile.acknowledge_every = self.acknowledge_every.unwrap_or(profile.acknowledge_every);
+        profile.acknowledge_chunks = self.acknowledge_chunks;
+        profile.acknowledge_marks = self.acknowledge_marks;
         profile.reorder_tolerance = self.reorder_tolerance.unwrap_or(profile.reorder_tolerance);
         profile.message_turn_bytes = self.collectives.turn_bytes(scenario.group.as_ref());
         scenario.profile = Some(profile);

@@ -3,9 +3,11 @@
 use fairway_sim::topology::Network;
 use fairway_sim::traffic::{self, Flow};
 use fairway_sim::{Clos, FRAME_BYTES, Marking, Overflow, Report, Routing, Scenario, Simulation};
+use fairway_ub::Profile;
 use fairway_ub::policy::{PathSpec, PolicySpec};
 use fairway_ub::wire::{
-    Access, Ack, AckFlags, Data, JettyId, Msn, Operation, Order, Packet, Psn, Sack, header_len,
+    Access, Ack, AckFlags, Data, JettyId, Msn, Operation, Order, Packet, PathReport, PathReports,
+    Psn, Sack, header_len,
 };
 
 const US: u64 = 1_000_000;
@@ -38,8 +40,14 @@ fn conserved(report: &Report) {
     assert_eq!(report.sent, accounted, "packets sent, and what became of them");
 }
 
-/// Times on the wire of a WRITE packet of 4,096 bytes and of the last packet's acknowledgement.
-fn wire_times() -> (u64, u64) {
+/// Times on the wire of a WRITE packet of 4,096 bytes and of the acknowledgement of so many
+/// packets. Those of a large message take a path each, and all but the last, which is echoed, are
+/// reported; those of a small message take one path.
+fn wire_times(packets: u32) -> (u64, u64) {
+    let mut paths = PathReports::NONE;
+    if packets * 4096 > Profile::default().small_message_bytes {
+        while paths.len() + 1 < packets as usize && paths.push(PathReport::default()) {}
+    }
     let operation = Operation::Write { access: Access::default() };
     let data = Packet::Data(Data {
         psn: Psn::new(0),
@@ -65,6 +73,7 @@ fn wire_times() -> (u64, u64) {
         hint: 0,
         flags: AckFlags::ECHO.with(AckFlags::START_KNOWN),
         sack: Sack::default(),
+        paths,
     });
     let bytes = |packet| header_len(packet) as u64 + u64::from(FRAME_BYTES);
     (PS_PER_BYTE * (bytes(&data) + 4096), PS_PER_BYTE * bytes(&ack))
@@ -72,10 +81,10 @@ fn wire_times() -> (u64, u64) {
 
 #[test]
 fn one_flow_on_an_idle_path_takes_the_time_of_the_formula() {
-    let (data, ack) = wire_times();
     // Under the same leaf, in the same pod, and across the core.
     for (destination, links) in [(1, 2), (2, 4), (5, 6), (15, 6)] {
         for packets in [1, 2, 8] {
+            let (data, ack) = wire_times(packets);
             let flows = vec![Flow::new(0, destination, 4096 * packets)];
             let report = run(scenario(tree(16), flows));
             let flow = report.flows[0];
@@ -93,7 +102,7 @@ fn one_flow_on_an_idle_path_takes_the_time_of_the_formula() {
 /// acknowledgement.
 #[test]
 fn switches_that_cut_through_wait_for_no_packet() {
-    let (data, ack) = wire_times();
+    let (data, ack) = wire_times(8);
     for (destination, links) in [(1, 2), (15, 6)] {
         let mut scenario = scenario(tree(16), vec![Flow::new(0, destination, 4096 * 8)]);
         scenario.cut_through = true;
@@ -107,7 +116,7 @@ fn switches_that_cut_through_wait_for_no_packet() {
 fn a_late_flow_begins_when_it_is_to() {
     let flows = vec![Flow { start_ps: 77 * US + 5, ..Flow::new(3, 9, 4096) }];
     let report = run(scenario(tree(16), flows));
-    let (data, _) = wire_times();
+    let (data, _) = wire_times(1);
     assert_eq!(report.flows[0].started_ps, Some(77 * US + 5));
     assert_eq!(report.flows[0].delivered_ps, Some(77 * US + 5 + 6 * (data + US)));
 }
@@ -140,7 +149,7 @@ fn an_incast_drains_at_the_rate_of_its_link() {
     // The port to host 0 is always busy from the first packet on.
     let last_link = network.links[network.first_port[0] as usize].reverse;
     let port = &report.ports[last_link as usize];
-    let (data, _) = wire_times();
+    let (data, _) = wire_times(1);
     let last = report.flows.iter().filter_map(|flow| flow.delivered_ps).max();
     assert_eq!(last, Some(data + US + port.bytes * PS_PER_BYTE + US));
     assert!(port.longest_bytes > 10 * 64 * 1024);
@@ -161,7 +170,7 @@ fn credit_keeps_an_incast_from_overflowing_the_last_queue() {
     let report = outcome("cc=eqds:line=400Gbps:window=64K");
     assert_eq!((report.dropped, report.resent), (0, 0));
     let last = report.flows.iter().filter_map(|flow| flow.delivered_ps).max().expect("an end");
-    let (data, _) = wire_times();
+    let (data, _) = wire_times(1);
     let line = 8 * 1024 * data;
     assert!(last < line + line / 10, "{} us of {}", last / US, line / US);
     assert!(outcome("cc=fixed:1M").dropped > 0);

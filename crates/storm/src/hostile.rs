@@ -9,8 +9,8 @@ use fairway_device::random::Random;
 use fairway_ub::wire::{
     self, Access, Ack, AckFlags, AtomicOperator, Bypass, BypassOperation, CREDIT_MAX, Close, Cna,
     Credit, CreditRequest, Data, Datagram, Executed, Get, JettyId, MAX_HEADER, Msn, Nak, Operation,
-    Order, Packet, Probe, Psn, Put, Refusal, Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn,
-    Void,
+    Order, Packet, PathReport, PathReports, Probe, Psn, Put, Refusal, Route, Sack, ServiceMode,
+    Tag, Target, TokenId, Tpn, Void,
 };
 
 /// Sends a random hostile packet to a node.
@@ -290,7 +290,22 @@ fn any_ack(random: &mut Random) -> Ack {
             highest: Psn::new(random.number() as u32),
             bitmap: std::array::from_fn(|_| random.number() as u32),
         },
+        paths: any_path_reports(random),
     }
+}
+
+fn any_path_reports(random: &mut Random) -> PathReports {
+    let mut paths = PathReports::NONE;
+    for _ in 0..random.below(wire::PATH_REPORTS_MAX as u64 + 1) {
+        let report = PathReport {
+            offset: random.below(4096) as i16 - 2048,
+            retry: random.chance(500),
+            marks: random.below(u64::from(PathReport::MARKS_MAX) + 1) as u8,
+            delay: random.number() as u16,
+        };
+        assert!(paths.push(report));
+    }
+    paths
 }
 
 fn any_packet(random: &mut Random) -> Packet {

@@ -126,6 +126,9 @@ const PRESSURE: u64 = 156_503;
 /// The same for packets that switches trim.
 const TRIMMING: u64 = 200_735;
 
+/// The same for what is acknowledged beside every so many packets.
+const ACKNOWLEDGING: u64 = 8;
+
 impl Extras {
     fn draw(random: &mut Random) -> Extras {
         let bypasses = sometimes(random, 300, &[100, 300, 900]);
@@ -214,6 +217,7 @@ impl Plan {
         extras.draw_later(seed, links.len() == 1);
         extras.adjust(&mut limits, &mut profiles, &mut network_faults);
         draw_channel_groups(&mut Random::fork(seed, 7), &mut links, &mut limits, &mut profiles);
+        draw_acknowledging(seed, &mut profiles);
         let mut schedulers = draw_schedulers(&mut Random::fork(seed, 9), &mut limits);
         policies::override_some(&mut Random::fork(seed, 8), &mut links);
         policies::probe_some(&mut Random::fork(seed, 12), &mut links);
@@ -500,6 +504,15 @@ fn trim_some(seed: u64, network_faults: &mut NetworkFaults) {
     network_faults.trim = sometimes(random, 100, &[300, 1000]);
     if network_faults.trim > 0 {
         network_faults.loss = network_faults.loss.max(random.pick(&[5, 30, 100]));
+    }
+}
+
+/// Some nodes acknowledge every chunk, and some every packet with a congestion mark at once.
+fn draw_acknowledging(seed: u64, profiles: &mut [Profile]) {
+    let random = &mut Random::fork(seed, ACKNOWLEDGING);
+    for profile in profiles {
+        profile.acknowledge_chunks = random.chance(100);
+        profile.acknowledge_marks = random.chance(300);
     }
 }
 

@@ -204,6 +204,12 @@ pub struct Profile {
     /// An acknowledgement is due at the latest after this many data packets, or as many as the
     /// channel has read slots.
     pub acknowledge_every: u32,
+    /// The last packet of every chunk requests an acknowledgement. Otherwise the last one of a
+    /// chunk does when an eighth of the window has left since the last request.
+    pub acknowledge_chunks: bool,
+    /// A packet that arrives with a congestion mark is acknowledged at once. Otherwise the next
+    /// acknowledgement names the paths whose packets had marks.
+    pub acknowledge_marks: bool,
     /// Packets beyond which the receiver reports a gap as a loss (ORNIC's OTD, §3.3).
     pub reorder_tolerance: u32,
     /// Delay before a retry that a receiver which is not ready requests.
@@ -262,6 +268,8 @@ impl Profile {
             timeout_initial: Duration::from_ms(100),
             acknowledge_delay: Duration::from_us(100),
             acknowledge_every: 64,
+            acknowledge_chunks: false,
+            acknowledge_marks: false,
             reorder_tolerance: 64,
             not_ready_delay: Duration::from_us(100),
             not_ready_retries: 7,
@@ -297,6 +305,8 @@ setters!(Profile {
     timeout_initial: Duration,
     acknowledge_delay: Duration,
     acknowledge_every: u32,
+    acknowledge_chunks: bool,
+    acknowledge_marks: bool,
     reorder_tolerance: u32,
     not_ready_delay: Duration,
     not_ready_retries: u8,

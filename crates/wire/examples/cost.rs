@@ -10,7 +10,8 @@ use std::time::Instant;
 
 use fairway_wire::{
     Access, Ack, AckFlags, Cna, Data, JettyId, MAX_HEADER, Msn, Operation, Order, PROTOCOL_VERSION,
-    Packet, Psn, Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn, decode, encode, header_check,
+    Packet, PathReports, Psn, Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn, decode, encode,
+    header_check,
 };
 
 /// Number of different packets of each kind; they fit in the first-level cache.
@@ -139,5 +140,6 @@ fn ack(psn: u32, flags: AckFlags) -> Packet {
         hint: 0,
         flags,
         sack,
+        paths: PathReports::NONE,
     })
 }

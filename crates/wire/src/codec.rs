@@ -26,7 +26,7 @@ pub const MAX_HEADER: usize = 128;
 
 /// Version of everything that the UB text leaves open. It seeds the header check, so that packets
 /// of another version are never misread.
-pub const PROTOCOL_VERSION: u8 = 7;
+pub const PROTOCOL_VERSION: u8 = 8;
 
 /// Seed of the header check of set-up messages. It is the same in every version, because the two
 /// ends agree on a version by set-up messages.

@@ -4,9 +4,11 @@ use crate::{Cna, JettyId, Msn, Psn, TokenId, Tpn};
 
 mod credit_request;
 mod executed;
+mod path_reports;
 
 pub use credit_request::{CREDIT_MAX, Credit, CreditRequest, Probe};
 pub use executed::{EXECUTED_MAX, Executed};
+pub use path_reports::{PATH_REPORTS_MAX, PathReport, PathReports};
 
 /// Source, destination and path of a packet: the NTH and the channel numbers of RTPH.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -451,6 +453,9 @@ pub struct Ack {
     pub flags: AckFlags,
     /// If [`AckFlags::SELECTIVE`]: the packets that have arrived beyond `cumulative`.
     pub sack: Sack,
+    /// What has arrived since the last acknowledgement, path by path. It is the only part that an
+    /// acknowledgement does not repeat: if it is lost, so are its reports.
+    pub paths: PathReports,
 }
 
 /// Which parts of an [`Ack`] are valid, and what it requests.
@@ -590,5 +595,5 @@ pub enum Ecn {
     Congested,
 }
 
-const _: () = assert!(size_of::<Packet>() <= 80);
+const _: () = assert!(size_of::<Packet>() <= 96);
 const _: () = assert!(size_of::<Route>() <= 20);

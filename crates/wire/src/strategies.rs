@@ -207,7 +207,7 @@ pub fn ack() -> impl Strategy<Value = Ack> {
     let numbers = (psn(), psn(), msn(), any::<u16>(), any::<u16>());
     let bytes = (any::<u8>(), any::<u8>(), any::<u8>(), any::<u8>());
     let sack = (psn(), psn(), any::<[u32; 8]>());
-    (numbers, bytes, sack).prop_map(|(numbers, bytes, sack)| {
+    (numbers, bytes, sack, path_reports()).prop_map(|(numbers, bytes, sack, paths)| {
         let flags = AckFlags::from_bits(bytes.3);
         let (base, highest, bitmap) = sack;
         let selective = flags.contains(AckFlags::SELECTIVE);
@@ -222,7 +222,21 @@ pub fn ack() -> impl Strategy<Value = Ack> {
             hint: bytes.2,
             flags,
             sack: if selective { Sack { base, highest, bitmap } } else { Sack::default() },
+            paths,
         }
+    })
+}
+
+fn path_reports() -> impl Strategy<Value = PathReports> {
+    let report = (-2048i16..=2047, any::<bool>(), 0..=PathReport::MARKS_MAX, any::<u16>());
+    let report =
+        report.prop_map(|(offset, retry, marks, delay)| PathReport { offset, retry, marks, delay });
+    proptest::collection::vec(report, 0..=PATH_REPORTS_MAX).prop_map(|reports| {
+        let mut all = PathReports::NONE;
+        for report in reports {
+            assert!(all.push(report));
+        }
+        all
     })
 }
 

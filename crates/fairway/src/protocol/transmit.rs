@@ -258,7 +258,9 @@ fn hold(
     let channel = transmit.channel;
     outbox.held.take_if(|held| held.channel == channel);
     let urgent = AckFlags::REQUEST.bits() | AckFlags::SELECTIVE.bits();
-    if !outbox.may_hold_ack || outbox.held.is_some() || ack.flags.bits() & urgent != 0 {
+    // A later acknowledgement covers an earlier one, but not its reports of paths.
+    let urgent = ack.flags.bits() & urgent != 0 || !ack.paths.is_empty();
+    if !outbox.may_hold_ack || outbox.held.is_some() || urgent {
         return false;
     }
     outbox.held = Some(Held { bound, channel, route: transmit.route, ack, since: now });

@@ -5,7 +5,8 @@ use fairway_ub::Received;
 use fairway_ub::wire::{
     self, Access, Ack, AckFlags, AtomicOperator, CREDIT_MAX, Credit, CreditRequest, Data, Decoded,
     Ecn, Executed, Get, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, PROTOCOL_VERSION, Packet,
-    Probe, Psn, Put, Refusal, Route, Sack, ServiceMode, Tag, Target, TokenId, Void, header_check,
+    PathReport, PathReports, Probe, Psn, Put, Refusal, Route, Sack, ServiceMode, Tag, Target,
+    TokenId, Void, header_check,
 };
 
 use super::side::{MAILBOX, MTU, SECRET, TOKEN, address};
@@ -265,6 +266,18 @@ pub(super) fn ack(pair: &mut Pair<'_>) -> Option<Received> {
             *word = script.number();
         }
     }
+    let mut paths = PathReports::NONE;
+    for _ in 0..script.byte() % 3 {
+        let offset = script.byte() as i8;
+        let report = PathReport {
+            offset: i16::from(offset),
+            retry: script.flag(),
+            marks: script.byte() % (PathReport::MARKS_MAX + 1),
+            delay: script.number() as u16,
+        };
+        let has_room = paths.push(report);
+        debug_assert!(has_room);
+    }
     let ack = Ack {
         cumulative,
         echo: near(script, last_psn),
@@ -276,6 +289,7 @@ pub(super) fn ack(pair: &mut Pair<'_>) -> Option<Received> {
         hint: 0,
         flags,
         sack: Sack { base, highest: near(script, base), bitmap },
+        paths,
     };
     legal(&route, &Packet::Ack(ack), 0)
 }

@@ -229,7 +229,18 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "packets that may overtake one before the receiver reports it lost; default: those of a \
          round trip, at least 64",
     ),
-    ("acknowledge-every", "N", "most data packets that one acknowledgement covers"),
+    (
+        "acknowledge-every",
+        "N|chunk",
+        "most data packets that one acknowledgement covers; chunk: the last packet of each chunk is \
+         acknowledged at once; default: 16",
+    ),
+    (
+        "acknowledge-marks",
+        "on|off",
+        "on: a packet with a congestion mark is acknowledged at once; off: the next \
+         acknowledgement names the paths whose packets had marks; default: off",
+    ),
     ("end", "TIME", "simulated time at which a run ends at the latest"),
     (
         "grid",

@@ -1,19 +1,19 @@
 //! The receive side's acknowledgement state of a channel: what its next acknowledgement reports.
 
 mod blocked;
+mod path_register;
 
 pub(super) use self::blocked::BlockReason;
 pub(crate) use self::blocked::BlockedAck;
 use self::blocked::BlockedAcks;
+use self::path_register::{PathRegister, in_units};
 use super::TpChannel;
 use super::path_set::PathSet;
 use super::trimmed::Trimmed;
 use crate::injected_bug::InjectedBug;
 use crate::pool::Pool;
 use crate::shared::{Config, Shared};
-use fairway_wire::{
-    Ack, AckFlags, Data, ECHO_DELAY_UNIT_NS, Instant, Msn, Nak, Psn, SACK_BITS, Sack,
-};
+use fairway_wire::{Ack, AckFlags, Data, Instant, Msn, Nak, Psn, SACK_BITS, Sack};
 
 /// The acknowledgement register: what has arrived since the last acknowledgement, and what else the
 /// next one reports.
@@ -34,9 +34,11 @@ pub(super) struct AckState {
     marks: u8,
     /// Set if the last acknowledgement reported that packets were missing.
     has_reported_gap: bool,
-    /// Set if a packet with a congestion mark has arrived that is not acknowledged.
+    /// Set if a packet has arrived whose congestion mark is to be acknowledged at once.
     is_marked: bool,
     duplicates: u8,
+    /// What has arrived by each path since the last acknowledgement.
+    paths: PathRegister,
     /// The newest message whose first packet has arrived.
     start_known: Option<Msn>,
     /// Turn, modulo 4, that decides which part of a large window the next selective acknowledgement
@@ -69,6 +71,7 @@ impl AckState {
             has_reported_gap: false,
             is_marked: false,
             duplicates: 0,
+            paths: PathRegister::new(),
             start_known: None,
             map_turn: 0,
             map_next: Psn::default(),
@@ -100,11 +103,23 @@ impl AckState {
     #[inline]
     pub(super) fn count_mark(&mut self) {
         self.marks = self.marks.wrapping_add(1);
+    }
+
+    /// Makes the packet that has arrived with a congestion mark be acknowledged at once.
+    pub(super) fn hasten_mark(&mut self) {
         self.is_marked = true;
     }
 
-    /// True if a packet with a congestion mark has arrived since the last call. It is acknowledged
-    /// at once: the echo of that acknowledgement names the packet, and so the path of the mark.
+    /// Notes that a packet that had not arrived before has arrived by a path. If there is no room
+    /// to report its path, a marked packet is acknowledged at once.
+    #[inline]
+    pub(super) fn note_arrival(&mut self, now: Instant, path: u8, data: &Data, is_marked: bool) {
+        let is_noted = self.paths.note(now, path, (data.psn, data.retry), is_marked);
+        self.is_marked |= is_marked && !is_noted;
+    }
+
+    /// True if a packet with a congestion mark that is to be acknowledged at once has arrived since
+    /// the last call.
     #[inline]
     pub(super) fn take_mark(&mut self) -> bool {
         core::mem::take(&mut self.is_marked)
@@ -209,10 +224,10 @@ impl AckState {
             hint: 0,
             flags: AckFlags::none(),
             sack: Sack::default(),
+            paths: self.paths.take(now, cumulative, self.echo.then_some(tp.echo())),
         };
         if self.echo {
-            let delay = now.elapsed_since(self.echo_at).as_ns() / ECHO_DELAY_UNIT_NS;
-            ack.echo_delay = delay.min(0xFFFF) as u16;
+            ack.echo_delay = in_units(now.elapsed_since(self.echo_at));
             ack.flags = ack.flags.with(AckFlags::ECHO);
             if self.echo_retry {
                 ack.flags = ack.flags.with(AckFlags::ECHO_RETRY);

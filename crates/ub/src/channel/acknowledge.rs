@@ -1,5 +1,6 @@
 //! Acknowledgements: building those to the peer, processing the peer's.
 
+use super::path_marks::PathMarks;
 use super::path_set::PathSet;
 use super::{Channel, Timer};
 use crate::api::DropReason;
@@ -21,12 +22,10 @@ struct Gain {
     paths: PathSet,
     /// Packets that were declared lost and had not been sent again when they were acknowledged.
     revoked: u32,
-    /// The packet that arrived with a congestion mark, and made the peer acknowledge at once.
-    marked: Option<Psn>,
+    /// Marks of packets by path that are not attributed to packets yet.
+    marks: PathMarks,
     /// Number of switches that the acknowledgement has passed.
     hops: u8,
-    /// Marks that were attributed to the path of their packet.
-    attributed: u32,
 }
 
 impl Channel {
@@ -108,11 +107,16 @@ impl Channel {
         }
         self.tp.widen(ack.cumulative.plus(1 + u32::from(ack.window)));
         self.note_start_known(shared, ack);
-        let round_trip = self.round_trip_of(shared, now, ack);
+        let echo = ack.flags.contains(AckFlags::ECHO);
+        let retry = ack.flags.contains(AckFlags::ECHO_RETRY);
+        let round_trip = if echo {
+            self.round_trip_of(shared, now, (ack.echo, retry), ack.echo_delay)
+        } else {
+            None
+        };
         let (marked_packets, duplicates) = self.recovery.count_reports(ack);
-        let is_marked = marked_packets > 0 && ack.flags.contains(AckFlags::ECHO);
-        let marked = is_marked.then_some(ack.echo);
-        let mut gain = Gain { now, marked, hops, ..Gain::default() };
+        let mut gain = Gain { now, hops, ..Gain::default() };
+        self.read_path_reports(shared, ack, &mut gain);
         self.advance_oldest(shared, ack.cumulative.next(), &mut gain);
         if selective {
             self.process_bitmap(shared, &ack.sack, &mut gain);
@@ -138,20 +142,22 @@ impl Channel {
     /// round trip, which counts if it is longer than the known one. No packet travels out and back
     /// in no time: if the peer reports that it kept the packet for as long as the round trip took,
     /// or longer, there is no sample.
-    fn round_trip_of(&mut self, shared: &mut Shared, now: Instant, ack: &Ack) -> Option<Duration> {
-        let flags = ack.flags;
-        if !flags.contains(AckFlags::ECHO) {
+    fn round_trip_of(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        (psn, retry): (Psn, bool),
+        delay: u16,
+    ) -> Option<Duration> {
+        if !self.tp.is_in_window(psn) {
             return None;
         }
-        if !self.tp.is_in_window(ack.echo) {
-            return None;
-        }
-        let sent = *self.send.record(ack.echo, &mut shared.send_blocks);
-        let is_clear = sent.is(RESENT) == flags.contains(AckFlags::ECHO_RETRY);
+        let sent = *self.send.record(psn, &mut shared.send_blocks);
+        let is_clear = sent.is(RESENT) == retry;
         if sent.is(ACKNOWLEDGED) {
             return None;
         }
-        let delay = Duration::from_ns(u64::from(ack.echo_delay) * ECHO_DELAY_UNIT_NS);
+        let delay = Duration::from_ns(u64::from(delay) * ECHO_DELAY_UNIT_NS);
         let sample = now.elapsed_since(sent.sent_at).saturating_sub(delay);
         if sample == Duration::ZERO {
             return None;
@@ -169,6 +175,29 @@ impl Channel {
         self.recovery.note_round_trip(sample);
         self.suspect(&mut shared.schedule, sent.path, Some(sample));
         Some(sample)
+    }
+
+    /// Reads what the acknowledgement tells of each path: its marks and its round trip.
+    fn read_path_reports(&mut self, shared: &mut Shared, ack: &Ack, gain: &mut Gain) {
+        let now = gain.now;
+        for report in ack.paths.iter() {
+            let psn = ack.cumulative.plus(report.offset as u32);
+            if !self.tp.is_in_window(psn) {
+                continue;
+            }
+            let path = self.send.record(psn, &mut shared.send_blocks).path;
+            gain.marks.add(path, report.marks);
+            let is_known =
+                report.delay == u16::MAX || ack.flags.contains(AckFlags::ECHO) && psn == ack.echo;
+            if is_known {
+                continue;
+            }
+            let rtt = self.round_trip_of(shared, now, (psn, report.retry), report.delay);
+            if rtt.is_some() {
+                let ready = PathAck { now, acked_packets: 0, marked_packets: 0, rtt };
+                self.paths.report_ack(path, &ready);
+            }
+        }
     }
 
     fn note_start_known(&mut self, shared: &mut Shared, ack: &Ack) {
@@ -236,13 +265,9 @@ impl Channel {
         }
         let is_trusting = shared.is_injected(InjectedBug::TrustNewPath);
         self.recovery.measure_round_trips(&mut self.paths, gain.now, psn, &sent, is_trusting);
-        let marked_packets = u32::from(gain.marked == Some(psn));
+        let marked_packets = u32::from(gain.marks.take_one(sent.path));
         let ready = PathAck { now: gain.now, acked_packets: 1, marked_packets, rtt: None };
-        if marked_packets > 0 {
-            gain.marked = None;
-            gain.attributed = 1;
-            self.paths.note_marked(sent.path, 1);
-        }
+        self.paths.note_marked(sent.path, marked_packets);
         self.paths.report_ack(sent.path, &ready);
         gain.bytes += u32::from(sent.bytes);
         gain.packets += 1;
@@ -298,8 +323,14 @@ impl Channel {
         if gain.packets == 0 && rtt.is_none() && marked_packets == 0 {
             return;
         }
-        // Marks of other packets than the echoed one count for the path of the newest.
-        let others = marked_packets - gain.attributed;
+        for (of, marks) in gain.marks.rest() {
+            let marked_packets = u32::from(marks);
+            self.paths.note_marked(of, marked_packets);
+            let ready = PathAck { now, acked_packets: 0, marked_packets, rtt: None };
+            self.paths.report_ack(of, &ready);
+        }
+        // Marks that no path is reported to have count for the path of the acknowledgement.
+        let others = marked_packets.saturating_sub(gain.marks.total());
         self.paths.note_marked(path, others);
         if others > 0 || rtt.is_some() {
             let ready = PathAck { now, acked_packets: 0, marked_packets: others, rtt };

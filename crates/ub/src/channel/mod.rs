@@ -25,6 +25,7 @@ mod loss;
 mod mailbox;
 mod memory_order;
 mod missing;
+mod path_marks;
 mod path_set;
 mod paths;
 mod peer_reports;

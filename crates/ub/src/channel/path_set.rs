@@ -15,6 +15,11 @@ impl PathSet {
         self.0[usize::from(path) / 64] &= !(1 << (path % 64));
     }
 
+    #[inline]
+    pub(super) fn contains(&self, path: u8) -> bool {
+        self.0[usize::from(path) / 64] & 1 << (path % 64) != 0
+    }
+
     pub(super) fn clear(&mut self) {
         self.0 = [0; 4];
     }

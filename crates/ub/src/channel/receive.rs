@@ -39,7 +39,8 @@ impl Channel {
         received: &Received,
     ) -> Verdict {
         self.acks.reply_by(received.route.path);
-        if received.ecn == fairway_wire::Ecn::Congested {
+        let is_marked = received.ecn == fairway_wire::Ecn::Congested;
+        if is_marked {
             self.acks.count_mark();
         }
         let admitted = self.admit(&shared.config, &mut shared.bitmap_blocks, data.psn);
@@ -60,6 +61,10 @@ impl Channel {
         if !again && self.tp.receive_mut().record(data.psn, &mut shared.bitmap_blocks) {
             shared.counters.blocks_freed_early += 1;
         }
+        if is_marked && shared.config.profile().acknowledge_marks {
+            self.acks.hasten_mark();
+        }
+        self.acks.note_arrival(now, received.route.path, data, is_marked);
         shared.counters.data_received += 1;
         shared.counters.payload_received += u64::from(received.payload);
         self.congestion.controller_mut().on_data(now, received.payload, data.retry);

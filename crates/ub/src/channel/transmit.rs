@@ -215,6 +215,7 @@ impl Channel {
         let start_known =
             self.paths.leaves_address_out(index, is_first, message.progress.is_start_known());
         let enough = self.congestion.count_since_ack_request(bytes, window);
+        let enough = enough || shared.config.profile().acknowledge_chunks;
         let ack_request =
             (idle && requests_ack(message)) || full || (self.paths.is_chunk_over() && enough);
         if ack_request {

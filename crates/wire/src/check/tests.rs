@@ -91,8 +91,8 @@ fn known_values() {
     assert_eq!(header_check(1, &counting, 1500), 0x782a_fbc5);
     assert_eq!(header_check(2, &counting, 1500), 0xdf15_a216);
     // Those that docs/wire.md states, from this implementation.
-    assert_eq!(header_check(7, &[0; 28], 0), 0xf4ec_cd05);
-    assert_eq!(header_check(7, &counting, 1500), 0xb7b7_8785);
+    assert_eq!(header_check(8, &[0; 28], 0), 0xd027_da85);
+    assert_eq!(header_check(8, &counting, 1500), 0x5f0f_73c8);
 }
 
 /// The key derived from a seed.

@@ -12,8 +12,8 @@ use super::{
     next_header as following, next_layer, refusal, setup, status, tp_opcode as tp,
 };
 use crate::{
-    Ack, AckFlags, CREDIT_MAX, CheckKey, Close, Cna, Credit, CreditRequest, Msn, Nak, Packet,
-    Probe, Psn, Route, Sack, Setup, Tpn, Void,
+    Ack, AckFlags, CREDIT_MAX, CheckKey, Close, Cna, Credit, CreditRequest, Msn, Nak,
+    PATH_REPORTS_MAX, Packet, PathReports, Probe, Psn, Route, Sack, Setup, Tpn, Void,
 };
 
 pub(super) mod transaction;
@@ -151,10 +151,11 @@ fn header_len(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<usize, Decod
     let (len, next) = match opcode {
         tp::DATA => (transaction::data_len(header)?, following::TRANSACTION),
         tp::NAK => (TRANSPORT_LEN + 4, following::NOTHING),
-        tp::ACK => (TRANSPORT_LEN + 12, following::NOTHING),
+        tp::ACK => (TRANSPORT_LEN + 12 + path_reports(header)? * 4, following::NOTHING),
         tp::SELECTIVE_ACK => {
             let code = header.get(44).ok_or(too_short(header, 45))?;
-            (TRANSPORT_LEN + 20 + bitmap_words(*code)? * 4, following::NOTHING)
+            let words = bitmap_words(*code)? + path_reports(header)?;
+            (TRANSPORT_LEN + 20 + words * 4, following::NOTHING)
         }
         tp::VOID | tp::CLOSE | tp::DEMAND | tp::CREDIT | tp::PROBE => {
             (TRANSPORT_LEN, following::NOTHING)
@@ -173,6 +174,15 @@ fn bitmap_words(code: u8) -> Result<usize, DecodeError> {
     match code {
         0..=2 => Ok(2 << code),
         _ => bad("BitMapSize", u32::from(code)),
+    }
+}
+
+/// Number of path reports that an acknowledgement contains, each of one word.
+#[inline(always)]
+fn path_reports(header: &[u8]) -> Result<usize, DecodeError> {
+    match usize::from(*header.get(39).ok_or(too_short(header, 40))?) {
+        count @ 0..=PATH_REPORTS_MAX => Ok(count),
+        other => bad("path reports", other as u32),
     }
 }
 
@@ -261,10 +271,18 @@ fn ack(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Ack, DecodeError> {
     if ack_request(first) {
         flags = flags.with(AckFlags::REQUEST);
     }
+    let map_len = rest.len().checked_sub(4 * usize::from(fixed[39])).ok_or(short)?;
+    let (map, reports) = rest.split_at(map_len);
     let mut selection = Sack::default();
     if tp_opcode(first) == tp::SELECTIVE_ACK {
         flags = flags.with(AckFlags::SELECTIVE);
-        selection = sack(rest).ok_or(short)?;
+        selection = sack(map).ok_or(short)?;
+    }
+    let mut paths = PathReports::NONE;
+    for bytes in reports.as_chunks().0 {
+        if !paths.push_word(u32::from_be_bytes(*bytes)) {
+            return bad("path reports", u32::from(fixed[39]));
+        }
     }
     Ok(Ack {
         cumulative: psn(first),
@@ -277,6 +295,7 @@ fn ack(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Ack, DecodeError> {
         hint: fixed[35],
         flags,
         sack: selection,
+        paths,
     })
 }
 

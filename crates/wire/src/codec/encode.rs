@@ -25,8 +25,10 @@ pub fn header_len(packet: &Packet) -> usize {
             let operation = transaction::operation_len(&data.operation);
             TRANSACTION_LEN + transaction::order_len(data) + operation
         }
-        Packet::Ack(ack) if ack.flags.contains(AckFlags::SELECTIVE) => TRANSPORT_LEN + 52,
-        Packet::Ack(_) => TRANSPORT_LEN + 12,
+        Packet::Ack(ack) => {
+            let selective = ack.flags.contains(AckFlags::SELECTIVE);
+            TRANSPORT_LEN + if selective { 52 } else { 12 } + 4 * ack.paths.len()
+        }
         Packet::Nak(_) => TRANSPORT_LEN + 4,
         Packet::Void(_) | Packet::Close(_) => TRANSPORT_LEN,
         Packet::CreditRequest(_) | Packet::Credit(_) | Packet::Probe(_) => TRANSPORT_LEN,
@@ -174,7 +176,7 @@ fn put_ack(route: &Route, ack: &Ack, out: &mut Header) {
     let elsewhere = AckFlags::SELECTIVE.with(AckFlags::REQUEST).bits();
     let counts = [ack.flags.bits() & !elsewhere, ack.marks, ack.duplicates, ack.hint];
     put(out, 8, u32::from_be_bytes(counts));
-    put(out, 9, ack.echo.value() << 8);
+    put(out, 9, ack.echo.value() << 8 | ack.paths.len() as u32);
     put(out, 10, u32::from(ack.echo_delay) << 16 | u32::from(ack.window));
     if selective {
         put(out, 11, BITMAP_256 << 24 | ack.sack.highest.value());
@@ -182,6 +184,10 @@ fn put_ack(route: &Route, ack: &Ack, out: &mut Header) {
         for (i, word) in ack.sack.bitmap.iter().enumerate() {
             put(out, 13 + i, *word);
         }
+    }
+    let first = if selective { 21 } else { 11 };
+    for (i, word) in ack.paths.words().enumerate() {
+        put(out, first + i, word);
     }
 }
 

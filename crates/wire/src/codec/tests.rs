@@ -70,6 +70,7 @@ fn sample_ack(flags: AckFlags) -> Ack {
         hint: 0,
         flags,
         sack: Sack::default(),
+        paths: PathReports::NONE,
     }
 }
 

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fairway_port::{Address, Datapath, RawSlice, Sent, Train, UdpPort};
 use fairway_ub::wire::{
     Access, Ack, AckFlags, Bypass, BypassOperation, Close, Cna, Credit, CreditRequest, Data,
-    Datagram, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, Packet, Probe, Psn, Refusal, Route,
-    Sack, Target, TokenId, Tpn, Void, encode,
+    Datagram, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, Packet, PathReports, Probe, Psn,
+    Refusal, Route, Sack, Target, TokenId, Tpn, Void, encode,
 };
 
 use super::{TIMEOUT, pattern};
@@ -63,6 +63,7 @@ fn forgeries(turn: u32, victim: Option<&SegmentKey>) -> Vec<(Packet, &'static [u
         hint: 0,
         flags: AckFlags::none(),
         sack: Sack::default(),
+        paths: PathReports::NONE,
     };
     let data = |operation| {
         Packet::Data(Data {

@@ -1,12 +1,16 @@
 //! What acknowledgements tell about the paths: which of them was marked, and what was only late.
 
 use super::*;
-use fairway_wire::{Ack, AckFlags};
+use fairway_wire::{Ack, AckFlags, Data};
 
 fn pair(policy: &str, paths: u32) -> Pair {
     // No acknowledgement is due before the 64th packet unless something requires it.
+    with_profile(policy, paths, |profile| profile.acknowledge_marks(true))
+}
+
+fn with_profile(policy: &str, paths: u32, change: impl Fn(Profile) -> Profile) -> Pair {
     let profile = Profile::default().acknowledge_every(1000).small_message_bytes(0);
-    Pair::with_policy(0, paths, profile, 64, &policy.parse().unwrap())
+    Pair::with_policy(0, paths, change(profile), 64, &policy.parse().unwrap())
 }
 
 impl Pair {
@@ -83,6 +87,115 @@ fn marks_count_for_the_path_of_their_packet_and_not_for_that_of_the_acknowledgem
     let mut wanted = vec![0; 4];
     wanted[usize::from(path)] = 1;
     assert_eq!(pair.marks(), wanted);
+}
+
+/// The first packets of each of the first chunks of a WRITE, without requests for acknowledgements.
+fn chunks(pair: &mut Pair, count: usize, packets: usize) -> Vec<Vec<Transmit>> {
+    let all = pair.write_packets((count as u32 + 1) * CHUNK);
+    let of_one_path = |a: &Transmit, b: &Transmit| a.route.path == b.route.path;
+    let chunks: Vec<Vec<_>> = all
+        .chunk_by(of_one_path)
+        .map(|chunk| chunk.iter().take(packets).map(without_request).collect())
+        .take(count)
+        .collect();
+    assert_eq!(chunks.len(), count);
+    chunks
+}
+
+fn without_request(transmit: &Transmit) -> Transmit {
+    let Packet::Data(data) = transmit.packet else { panic!("data") };
+    Transmit { packet: Packet::Data(Data { ack_request: false, ..data }), ..*transmit }
+}
+
+/// Packets by several paths are marked; the one acknowledgement names the paths, and what each took.
+#[test]
+fn one_acknowledgement_tells_the_marks_and_round_trips_of_several_paths() {
+    let mut pair =
+        with_profile("cc=fixed:480K,path=spray", 4, |profile| profile.reorder_tolerance(1000));
+    let chunks = chunks(&mut pair, 4, 15);
+    let path = |chunk: usize| usize::from(chunks[chunk][0].route.path);
+    let mut wanted = vec![0; 4];
+    for (at, marks) in [0, 2, 0, 9].into_iter().enumerate() {
+        // Each chunk takes 1 us longer than the one before.
+        pair.now = pair.now + Duration::from_us(1);
+        chunks[at][..marks].iter().for_each(|transmit| pair.deliver_marked(transmit));
+        chunks[at][marks..].iter().for_each(|transmit| pair.deliver(1, transmit));
+        assert!(pair.acknowledgement().is_none(), "nothing requires an acknowledgement");
+        wanted[path(at)] = marks as u64;
+    }
+    pair.now = pair.now + Duration::from_us(100);
+    pair.nics[1].handle_timeout(pair.now);
+    let (transmit, ack) = pair.acknowledgement().expect("it is delayed for so long");
+    let marks: Vec<u8> = ack.paths.iter().map(|report| report.marks).collect();
+    assert_eq!(marks, [0, 2, 0, 7], "a report counts no more than seven");
+    assert_eq!(ack.marks, 11);
+    let route = fairway_wire::Route { path: chunks[0][0].route.path, ..transmit.route };
+    pair.deliver(0, &Transmit { route, ..transmit });
+    // Those beyond seven count for the path of the acknowledgement.
+    wanted[path(0)] += 2;
+    wanted[path(3)] -= 2;
+    assert_eq!(pair.marks(), wanted);
+    let paths = pair.nics[0].paths(pair.channels[0]);
+    for (at, us) in (1..=4).enumerate() {
+        let round_trip = paths[path(at)].smoothed_rtt.as_ns();
+        assert!(round_trip.abs_diff(us * 1000) <= 64, "path {at}: {round_trip} ns");
+    }
+}
+
+/// A marked packet that finds no room in the reports is acknowledged at once.
+#[test]
+fn marks_of_more_paths_than_fit_are_acknowledged_at_once() {
+    let mut pair =
+        with_profile("cc=fixed:480K,path=spray", 16, |profile| profile.reorder_tolerance(1000));
+    let mut firsts = chunks(&mut pair, 9, 1).into_iter().map(|chunk| chunk[0]);
+    for transmit in firsts.by_ref().take(fairway_wire::PATH_REPORTS_MAX) {
+        pair.deliver_marked(&transmit);
+        assert!(pair.acknowledgement().is_none());
+    }
+    pair.deliver(1, &firsts.next().unwrap());
+    assert!(pair.acknowledgement().is_none(), "it has no mark");
+    let last = firsts.next().unwrap();
+    pair.deliver_marked(&last);
+    let (transmit, ack) = pair.acknowledgement().expect("for the mark without room");
+    assert_eq!((ack.paths.len(), ack.marks), (7, 8));
+    pair.now = pair.now + Duration::from_us(10);
+    pair.deliver(0, &transmit);
+    assert_eq!(pair.marks()[usize::from(last.route.path)], 1, "by the acknowledgement's path");
+}
+
+#[test]
+fn every_chunk_can_request_an_acknowledgement() {
+    let requests = |every_chunk| {
+        let change = |profile: Profile| profile.acknowledge_chunks(every_chunk);
+        let mut pair = with_profile("cc=fixed:480K,path=spray", 4, change);
+        let packets = pair.write_packets(4 * CHUNK);
+        let chunks = packets.chunk_by(|a, b| a.route.path == b.route.path).count();
+        let requests = packets
+            .iter()
+            .filter(|transmit| matches!(transmit.packet, Packet::Data(data) if data.ack_request))
+            .count();
+        (chunks, requests)
+    };
+    let (chunks, few) = requests(false);
+    assert!(few < chunks);
+    assert_eq!(requests(true), (chunks, chunks));
+}
+
+/// A peer may report any number of marks for any packets: each counts once at most.
+#[test]
+fn reports_of_packets_that_were_never_sent_change_nothing() {
+    let mut pair =
+        with_profile("cc=fixed:480K,path=spray", 4, |profile| profile.reorder_tolerance(1000));
+    let packets = pair.write_packets(8);
+    packets.iter().for_each(|transmit| pair.deliver(1, transmit));
+    let (transmit, mut ack) = pair.acknowledgement().expect("the last packet requests one");
+    for offset in [2047, -2048, 1, 700] {
+        let report = fairway_wire::PathReport { offset, retry: true, marks: 7, delay: 0 };
+        assert!(ack.paths.push(report));
+    }
+    pair.now = pair.now + Duration::from_us(10);
+    pair.deliver(0, &Transmit { packet: Packet::Ack(ack), ..transmit });
+    assert_eq!(pair.marks(), [0; 4]);
 }
 
 #[test]

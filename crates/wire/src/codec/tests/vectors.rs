@@ -168,7 +168,19 @@ fn bypass_vectors() -> [Vector; 4] {
     ]
 }
 
-fn control_vectors() -> [Vector; 12] {
+/// An acknowledgement that tells of two paths.
+fn reporting(ack: Ack) -> Ack {
+    let mut paths = PathReports::NONE;
+    for report in [
+        PathReport { offset: 5, retry: false, marks: 2, delay: 12 },
+        PathReport { offset: -1, retry: true, marks: 0, delay: u16::MAX },
+    ] {
+        assert!(paths.push(report));
+    }
+    Ack { paths, ..ack }
+}
+
+fn control_vectors() -> [Vector; 13] {
     let flags = AckFlags::ECHO.with(AckFlags::START_KNOWN);
     let selective = flags.with(AckFlags::SELECTIVE).with(AckFlags::REQUEST);
     let sack = Sack {
@@ -185,6 +197,7 @@ fn control_vectors() -> [Vector; 12] {
     let trimmed = Nak { reason: Refusal::Trimmed { retry: true }, retry_after_us: 0, ..nak };
     [
         packet(file!("ack"), Packet::Ack(sample_ack(flags)), b""),
+        packet(file!("ack_paths"), Packet::Ack(reporting(sample_ack(flags))), b""),
         packet(file!("selective_ack"), Packet::Ack(Ack { sack, ..sample_ack(selective) }), b""),
         packet(file!("nak_not_ready"), Packet::Nak(nak), b""),
         packet(file!("nak_out_of_order"), Packet::Nak(early), b""),
