@@ -10,7 +10,7 @@ use crate::placement::Verdict;
 use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, RESENT_AGAIN, UNCOUNTED};
 use crate::shared::{Config, Schedule, Shared};
 use fairway_policy::{AckSample, PathAck};
-use fairway_wire::{Ack, AckFlags, Duration, ECHO_DELAY_UNIT_NS, Instant, Psn, Sack};
+use fairway_wire::{Ack, AckFlags, Duration, ECHO_DELAY_UNIT_NS, Instant, PathReport, Psn, Sack};
 
 /// Changes made so far by one acknowledgement.
 #[derive(Default)]
@@ -26,6 +26,18 @@ struct Gain {
     marks: PathMarks,
     /// Number of switches that the acknowledgement has passed.
     hops: u8,
+}
+
+/// What an acknowledgement tells of the arrival of one packet.
+struct Told {
+    psn: Psn,
+    /// The copy that arrived was a retransmission.
+    retry: bool,
+    /// Time from its arrival to the departure of the acknowledgement, in units of
+    /// [`ECHO_DELAY_UNIT_NS`].
+    delay: u16,
+    /// The acknowledgement echoes the packet; otherwise it reports it for its path.
+    is_echo: bool,
 }
 
 impl Channel {
@@ -48,7 +60,7 @@ impl Channel {
         // A peer that was told of a gap would resend what was only late.
         let closes_gap = gap == 0 && self.acks.has_reported_gap();
         if closes_gap && psn.next() != self.tp.receive().end() {
-            // The round trips of packets that were late are not those of the path.
+            // A congestion control is not told the round trips of packets that were late.
             self.acks.forget_echo();
         }
         if ack_requested
@@ -107,13 +119,13 @@ impl Channel {
         }
         self.tp.widen(ack.cumulative.plus(1 + u32::from(ack.window)));
         self.note_start_known(shared, ack);
-        let echo = ack.flags.contains(AckFlags::ECHO);
-        let retry = ack.flags.contains(AckFlags::ECHO_RETRY);
-        let round_trip = if echo {
-            self.round_trip_of(shared, now, (ack.echo, retry), ack.echo_delay)
-        } else {
-            None
-        };
+        let echo = ack.flags.contains(AckFlags::ECHO).then(|| Told {
+            psn: ack.echo,
+            retry: ack.flags.contains(AckFlags::ECHO_RETRY),
+            delay: ack.echo_delay,
+            is_echo: true,
+        });
+        let round_trip = echo.and_then(|told| self.round_trip_of(shared, now, &told));
         let (marked_packets, duplicates) = self.recovery.count_reports(ack);
         let mut gain = Gain { now, hops, ..Gain::default() };
         self.read_path_reports(shared, ack, &mut gain);
@@ -135,20 +147,23 @@ impl Channel {
         Verdict::Done
     }
 
-    /// The round trip of the echoed packet, if this is its first acknowledgement and the echo
-    /// identifies the copy that arrived: the only one, or the only retransmission. Without samples
-    /// of retransmissions, a channel that has many to send would decide by a round trip that was
-    /// measured before the loss, when queues were full. For other copies the echo gives a minimum
-    /// round trip, which counts if it is longer than the known one. No packet travels out and back
-    /// in no time: if the peer reports that it kept the packet for as long as the round trip took,
-    /// or longer, there is no sample.
+    /// The round trip of a packet that an acknowledgement echoes or reports, if this is its first
+    /// acknowledgement and the copy that arrived is known: the only one, or the only
+    /// retransmission. Without samples of retransmissions, a channel that has many to send would
+    /// decide by a round trip that was measured before the loss, when queues were full. For other
+    /// copies an echo gives a minimum round trip, which counts if it is longer than the known one.
+    /// No packet travels out and back in no time: if the peer reports that it kept the packet for
+    /// as long as the round trip took, or longer, there is no sample.
+    ///
+    /// Only echoes count for the channel: where a network reorders, reports also name packets that
+    /// came late, and time-outs would grow with these.
     fn round_trip_of(
         &mut self,
         shared: &mut Shared,
         now: Instant,
-        (psn, retry): (Psn, bool),
-        delay: u16,
+        told: &Told,
     ) -> Option<Duration> {
+        let &Told { psn, retry, delay, is_echo } = told;
         if !self.tp.is_in_window(psn) {
             return None;
         }
@@ -166,13 +181,15 @@ impl Channel {
             // Whichever copy has arrived was not sent after the last one, so its round trip took at
             // least this long. If the first time-out is shorter than every round trip, there is no
             // other measurement.
-            if !shared.is_injected(InjectedBug::NeverMeasured) {
+            if is_echo && !shared.is_injected(InjectedBug::NeverMeasured) {
                 self.recovery.note_round_trip_of_at_least(sample);
             }
             return None;
         }
         self.paths.note_round_trip(sent.path, sample);
-        self.recovery.note_round_trip(sample);
+        if is_echo {
+            self.recovery.note_round_trip(sample);
+        }
         self.suspect(&mut shared.schedule, sent.path, Some(sample));
         Some(sample)
     }
@@ -192,7 +209,9 @@ impl Channel {
             if is_known {
                 continue;
             }
-            let rtt = self.round_trip_of(shared, now, (psn, report.retry), report.delay);
+            let PathReport { retry, delay, .. } = report;
+            let told = Told { psn, retry, delay, is_echo: false };
+            let rtt = self.round_trip_of(shared, now, &told);
             if rtt.is_some() {
                 let ready = PathAck { now, acked_packets: 0, marked_packets: 0, rtt };
                 self.paths.report_ack(path, &ready);
