@@ -206,18 +206,16 @@ impl Plan {
             (limits, (0..nodes).map(|_| draw_profile(&mut random)).collect())
         };
         let mail = MailPlan::draw(seed);
-        for limits in &mut limits {
-            limits.put_streams = mail.streams;
-        }
+        limits.iter_mut().for_each(|limits| limits.put_streams = mail.streams);
         let mut network_faults = draw_weather(seed);
         let mut extras = Extras::draw(&mut Random::fork(seed, 6));
         // With several links, a connection that shares a Jetty with ordered receive matching could
         // wait for the others.
         extras.in_sequence &= links.len() == 1;
         extras.draw_later(seed, links.len() == 1);
+        draw_acknowledging(seed, &mut profiles);
         extras.adjust(&mut limits, &mut profiles, &mut network_faults);
         draw_channel_groups(&mut Random::fork(seed, 7), &mut links, &mut limits, &mut profiles);
-        draw_acknowledging(seed, &mut profiles);
         let mut schedulers = draw_schedulers(&mut Random::fork(seed, 9), &mut limits);
         policies::override_some(&mut Random::fork(seed, 8), &mut links);
         policies::probe_some(&mut Random::fork(seed, 12), &mut links);

@@ -13,7 +13,7 @@ use super::trimmed::Trimmed;
 use crate::injected_bug::InjectedBug;
 use crate::pool::Pool;
 use crate::shared::{Config, Shared};
-use fairway_wire::{Ack, AckFlags, Data, Instant, Msn, Nak, Psn, SACK_BITS, Sack};
+use fairway_wire::{Ack, AckFlags, Data, Ecn, Instant, Msn, Nak, Psn, SACK_BITS, Sack};
 
 /// The acknowledgement register: what has arrived since the last acknowledgement, and what else the
 /// next one reports.
@@ -99,23 +99,27 @@ impl AckState {
         self.path = path;
     }
 
-    /// Counts a received packet with a congestion mark.
+    /// Counts a received packet if it has a congestion mark, and returns whether it has.
     #[inline]
-    pub(super) fn count_mark(&mut self) {
-        self.marks = self.marks.wrapping_add(1);
+    pub(super) fn count_mark(&mut self, ecn: Ecn) -> bool {
+        let is_marked = ecn == Ecn::Congested;
+        self.marks = self.marks.wrapping_add(u8::from(is_marked));
+        is_marked
     }
 
-    /// Makes the packet that has arrived with a congestion mark be acknowledged at once.
-    pub(super) fn hasten_mark(&mut self) {
-        self.is_marked = true;
-    }
-
-    /// Notes that a packet that had not arrived before has arrived by a path. If there is no room
-    /// to report its path, a marked packet is acknowledged at once.
+    /// Notes that a packet that had not arrived before has arrived by a path, and whether it is
+    /// marked and to be acknowledged `at_once`. A marked packet for whose path the reports have no
+    /// room always is.
     #[inline]
-    pub(super) fn note_arrival(&mut self, now: Instant, path: u8, data: &Data, is_marked: bool) {
+    pub(super) fn note_arrival(
+        &mut self,
+        now: Instant,
+        path: u8,
+        data: &Data,
+        (is_marked, at_once): (bool, bool),
+    ) {
         let is_noted = self.paths.note(now, path, (data.psn, data.retry), is_marked);
-        self.is_marked |= is_marked && !is_noted;
+        self.is_marked |= at_once || is_marked && !is_noted;
     }
 
     /// True if a packet with a congestion mark that is to be acknowledged at once has arrived since

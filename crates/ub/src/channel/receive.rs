@@ -39,10 +39,7 @@ impl Channel {
         received: &Received,
     ) -> Verdict {
         self.acks.reply_by(received.route.path);
-        let is_marked = received.ecn == fairway_wire::Ecn::Congested;
-        if is_marked {
-            self.acks.count_mark();
-        }
+        let is_marked = self.acks.count_mark(received.ecn);
         let admitted = self.admit(&shared.config, &mut shared.bitmap_blocks, data.psn);
         let again = admitted == Err(Unrecorded::Arrived)
             && shared.is_injected(InjectedBug::SkipDuplicateCheck);
@@ -61,10 +58,8 @@ impl Channel {
         if !again && self.tp.receive_mut().record(data.psn, &mut shared.bitmap_blocks) {
             shared.counters.blocks_freed_early += 1;
         }
-        if is_marked && shared.config.profile().acknowledge_marks {
-            self.acks.hasten_mark();
-        }
-        self.acks.note_arrival(now, received.route.path, data, is_marked);
+        let at_once = is_marked && shared.config.profile().acknowledge_marks;
+        self.acks.note_arrival(now, received.route.path, data, (is_marked, at_once));
         shared.counters.data_received += 1;
         shared.counters.payload_received += u64::from(received.payload);
         self.congestion.controller_mut().on_data(now, received.payload, data.retry);

@@ -11,10 +11,12 @@ pub struct PathReport {
     pub offset: i16,
     /// True if that packet was a retransmission.
     pub retry: bool,
-    /// Packets that have arrived by the path with a congestion mark: 0 to [`PathReport::MARKS_MAX`].
+    /// Packets that have arrived by the path with a congestion mark, 0 to
+    /// [`PathReport::MARKS_MAX`].
     pub marks: u8,
     /// Time from that packet's arrival to the departure of the acknowledgement, in units of
-    /// [`ECHO_DELAY_UNIT_NS`](crate::ECHO_DELAY_UNIT_NS); `u16::MAX` if it took that long or longer.
+    /// [`ECHO_DELAY_UNIT_NS`](crate::ECHO_DELAY_UNIT_NS); `u16::MAX` if it took that long, or
+    /// longer.
     pub delay: u16,
 }
 

@@ -107,7 +107,7 @@ fn without_request(transmit: &Transmit) -> Transmit {
     Transmit { packet: Packet::Data(Data { ack_request: false, ..data }), ..*transmit }
 }
 
-/// Packets by several paths are marked; the one acknowledgement names the paths, and what each took.
+/// Packets by several paths are marked; one acknowledgement names the paths, and what each took.
 #[test]
 fn one_acknowledgement_tells_the_marks_and_round_trips_of_several_paths() {
     let mut pair =
