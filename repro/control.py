@@ -60,6 +60,8 @@ PARTS = {
     "loss=sack": ({}, "path=reps,loss=sack"),
     "loss=receiver": ({}, "path=reps,loss=receiver"),
     "chunk 32K": ({"chunk": "32K"}, DEFAULT),
+    "acknowledge-marks on": ({"acknowledge-marks": "on"}, DEFAULT),
+    "acknowledge-every chunk": ({"acknowledge-every": "chunk"}, DEFAULT),
 }
 NODES, MEGABYTE = 128, 1000 * 1000
 PERMUTATION = {"nodes": NODES, "bytes": 16 * MEGABYTE}

@@ -178,17 +178,24 @@ fn stream_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
     let (posted, sent) = (&plan.streams_posted[host as usize], &plan.streams_out[host as usize]);
     let received = &plan.streams_in[host as usize];
     let slots = messages(sent).max(messages(received)).clamp(64, 256);
-    let reads = posted.iter().chain(sent).any(|number| stream(number).verb == Verb::Read);
+    let is_ordered = |number: &u32| stream(number).order != OrderRequest::default();
+    // Transactions that the target answers after their acknowledgement take a slot, as READs do.
+    let answered = |number: &u32| stream(number).verb == Verb::Read || is_ordered(number);
+    let answered = posted.iter().chain(sent).chain(received).any(answered);
     // A message record exists until the message completes: at the host that posts it and, for READ
     // responses, also at the host that sends them.
     let answers = sent.iter().filter(|number| stream(number).verb == Verb::Read);
     let answers = answers.map(|number| stream(number).depth).sum::<u32>();
+    let ordered = received.iter().filter(|number| is_ordered(number));
+    let ordered = ordered.map(|number| stream(number).depth).sum::<u32>();
     base.jetties(posted.len() as u32 + 2)
+        .deferred(ordered.max(1))
+        .segments(base.segments + 1)
         .completions(messages(posted) + 16)
         .messages(2 * (messages(posted) + answers) + 64 * base.channels + 16)
         .arrivals(base.channels * slots + 1)
         .message_slots(slots)
-        .read_slots(if reads { slots } else { base.read_slots })
+        .read_slots(if answered { 256 } else { base.read_slots })
         .flows(2 * (posted.len().max(sent.len()) as u32 + base.channels))
 }
 
@@ -257,6 +264,11 @@ impl Host {
     /// Creates a Jetty for each stream that this host posts, and a processor for the scheduler of
     /// the streams that it sends, unless the scheduler runs inline.
     pub(crate) fn add_streams(&mut self, plan: &Plan, host: u32) -> Result<(), SetupError> {
+        let is_ordered =
+            |number: &u32| plan.scenario.streams[*number as usize].order != OrderRequest::default();
+        if plan.streams_in[host as usize].iter().any(is_ordered) {
+            self.add_staging(plan)?;
+        }
         let posted = &plan.streams_posted[host as usize];
         let sent = plan.streams_out[host as usize].len();
         if posted.is_empty() && sent == 0 {
@@ -292,23 +304,28 @@ impl Host {
         Ok(())
     }
 
+    /// Registers the memory in which the NIC keeps packets until it is their turn.
+    fn add_staging(&mut self, plan: &Plan) -> Result<(), SetupError> {
+        let nic = self.nic.fairway();
+        let length = u64::from(nic.limits().deferred) * u64::from(plan.scenario.mtu);
+        let request =
+            SegmentRequest { address: 0, length, rights: Rights::NONE, token_value: TOKEN };
+        let staging = nic.register(&request)?;
+        nic.set_staging(staging, plan.scenario.mtu)
+    }
+
     /// Creates the Jetties, mailboxes and receives of this host's ranks, and the ranks themselves.
     pub(crate) fn add_ranks(&mut self, plan: &Plan, host: u32) -> Result<(), SetupError> {
         let (Some(program), Some(neighbours)) = (plan.scenario.program, &plan.neighbours) else {
             return Ok(());
         };
+        self.add_staging(plan)?;
         let nic = self.nic.fairway();
         for rank in program.ranks_of(host).skip(1) {
             let number = Some(jetty_of(&program, rank).value());
             let config = JettyConfig { number, ..JettyConfig::new(self.queue, self.queue) };
             nic.create_jetty(&config)?;
         }
-        let held = nic.limits().deferred;
-        let length = u64::from(held) * u64::from(plan.scenario.mtu);
-        let request =
-            SegmentRequest { address: 0, length, rights: Rights::NONE, token_value: TOKEN };
-        let staging = nic.register(&request)?;
-        nic.set_staging(staging, plan.scenario.mtu)?;
         let peers = &self.peers;
         let channel = |other: u32| {
             let at = peers.binary_search_by_key(&other, |peer| peer.0);

@@ -78,6 +78,10 @@ pub(crate) struct NicCounts {
     pub(crate) timeouts: u64,
     /// Messages refused because no receive was posted.
     pub(crate) not_ready: u64,
+    /// Greatest distance from the first missing packet to the last that had arrived.
+    pub(crate) early_max: u64,
+    /// Most packets at a time that waited to be executed.
+    pub(crate) deferred_max: u64,
 }
 
 impl HostNic {
@@ -198,6 +202,8 @@ impl HostNic {
                     acks_sent: counters.acks_sent,
                     timeouts: counters.timeouts,
                     not_ready: counters.not_ready + counters.sent_back,
+                    early_max: counters.early_max,
+                    deferred_max: counters.deferred_max,
                 }
             }
             HostNic::Roce(nic) => nic.counts(),

@@ -5,6 +5,7 @@ use super::run::Simulation;
 use super::traffic::Span;
 use crate::calendar::NEVER;
 use crate::members::Members;
+use crate::nic::NicCounts;
 use crate::quantiles::Quantiles;
 use crate::stream::Verb;
 use fairway_ub::UbDevice;
@@ -159,6 +160,11 @@ pub struct Report {
     pub timeouts: u64,
     /// Messages refused because no receive or buffer was posted, and retried later.
     pub not_ready: u64,
+    /// Greatest distance, in packets of a channel, from the first packet that was missing to the
+    /// last that had arrived. The transport records these packets; 0 for RoCE, which is not asked.
+    pub early_packets_max: u64,
+    /// Most packets at a time that waited at a host to be executed in order; 0 for RoCE.
+    pub deferred_packets_max: u64,
     /// Flows, or operations of ranks, that failed because a link was down for longer than NICs wait
     /// for a peer ([`fairway_ub::Profile::peer_dead`]).
     pub failed: u64,
@@ -213,6 +219,8 @@ impl Report {
             acks_sent: 0,
             timeouts: 0,
             not_ready: 0,
+            early_packets_max: 0,
+            deferred_packets_max: 0,
             failed: totals.failed,
             messages: totals.messages,
             ranks_done_ps: {
@@ -222,13 +230,7 @@ impl Report {
             ranks: ranks(run),
         };
         for host in run.partitions.iter().flat_map(|partition| partition.hosts.iter().flatten()) {
-            let counts = host.nic.counts();
-            report.data_sent += counts.data_sent;
-            report.resent += counts.resent;
-            report.spurious += counts.spurious;
-            report.acks_sent += counts.acks_sent;
-            report.timeouts += counts.timeouts;
-            report.not_ready += counts.not_ready;
+            report.add(&host.nic.counts());
             if let Some(intake) = &host.intake {
                 let tally = intake.tally();
                 report.dropped_at_hosts += tally.drops;
@@ -237,6 +239,18 @@ impl Report {
             }
         }
         report
+    }
+
+    /// Adds the counts of a NIC.
+    fn add(&mut self, counts: &NicCounts) {
+        self.data_sent += counts.data_sent;
+        self.resent += counts.resent;
+        self.spurious += counts.spurious;
+        self.acks_sent += counts.acks_sent;
+        self.timeouts += counts.timeouts;
+        self.not_ready += counts.not_ready;
+        self.early_packets_max = self.early_packets_max.max(counts.early_max);
+        self.deferred_packets_max = self.deferred_packets_max.max(counts.deferred_max);
     }
 
     /// True if every flow completed, or every rank finished.

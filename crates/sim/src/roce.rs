@@ -327,6 +327,8 @@ impl RoceNic {
             acks_sent: counters.acks_sent,
             timeouts: counters.timeouts,
             not_ready: counters.rnr_naks_sent,
+            early_max: 0,
+            deferred_max: 0,
         }
     }
 }

@@ -79,6 +79,7 @@ pub struct Settings {
     timeout_min: Option<Duration>,
     acknowledge_every: Option<u32>,
     acknowledge_chunks: bool,
+    small_messages: Option<u32>,
     acknowledge_marks: bool,
     reorder_tolerance: Option<u32>,
     end_ps: u64,
@@ -140,6 +141,7 @@ impl Default for Settings {
             timeout_min: None,
             acknowledge_every: None,
             acknowledge_chunks: false,
+            small_messages: None,
             acknowledge_marks: false,
             reorder_tolerance: None,
             end_ps: 1_000_000_000_000,
@@ -412,6 +414,7 @@ impl Settings {
                 let value = if self.acknowledge_chunks { "1024" } else { value };
                 set(&mut self.acknowledge_every, count(value, 1, 1024).map(Some))
             }
+            "small-messages" => set(&mut self.small_messages, bytes(value).map(Some)),
             "acknowledge-marks" => set(&mut self.acknowledge_marks, on_or_off(value)),
             "reorder-tolerance" => {
                 set(&mut self.reorder_tolerance, count(value, 1, 1 << 20).map(Some))
@@ -526,6 +529,7 @@ impl Settings {
         let mut profile = scenario.timing();
         profile.timeout_min = self.timeout_min.unwrap_or(profile.timeout_min);
         profile.acknowledge_every = self.acknowledge_every.unwrap_or(profile.acknowledge_every);
+        profile.small_message_bytes = self.small_messages.unwrap_or(profile.small_message_bytes);
         profile.acknowledge_chunks = self.acknowledge_chunks;
         profile.acknowledge_marks = self.acknowledge_marks;
         profile.reorder_tolerance = self.reorder_tolerance.unwrap_or(profile.reorder_tolerance);

@@ -1,6 +1,7 @@
 //! Continuous traffic of tenants, as described in a scenario.
 
 use fairway_sandbox::Policies;
+use fairway_ub::OrderRequest;
 use fairway_ub::policy::Share;
 
 /// Operation by which the bytes of a stream move to their destination.
@@ -36,6 +37,8 @@ pub struct Stream {
     pub bytes: u32,
     /// Maximum number of messages in flight.
     pub depth: u32,
+    /// Order of its messages.
+    pub order: OrderRequest,
     /// Time from which messages may be posted.
     pub start_ps: u64,
     /// Time from which no message is posted any more.

@@ -9,8 +9,8 @@ use crate::endpoint::{SLOT_BITS, TOKEN};
 use crate::stream::Verb;
 use fairway_ub::wire::{Instant, JettyId};
 use fairway_ub::{
-    ChannelId, Completion, LocalRange, OrderRequest, PostError, RemoteRange, SegmentId, Status,
-    UbDevice, Work, WorkRequest,
+    ChannelId, Completion, LocalRange, PostError, RemoteRange, SegmentId, Status, UbDevice, Work,
+    WorkRequest,
 };
 use latencies::Latencies;
 use std::cmp::Reverse;
@@ -163,7 +163,7 @@ impl Streams {
                 work,
                 local: LocalRange { segment, offset, length: stream.bytes },
                 signaled: true,
-                order: OrderRequest::default(),
+                order: stream.order,
             };
             match nic.post(Instant::from_ps(now), here.jetty, &request) {
                 Ok(()) => here.posted[message as usize] = now,

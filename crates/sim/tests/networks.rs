@@ -65,6 +65,7 @@ impl Cell {
             verb: Verb::Write,
             bytes: 1 << 20,
             depth: 64,
+            order: fairway_ub::OrderRequest::default(),
             start_ps: 0,
             end_ps: scenario.end_ps,
             megabits: None,

@@ -267,3 +267,23 @@ fn impossible_settings_are_refused() {
     settings.read(&format!("topology leaf-spine\nnodes 8\n{delay}")).expect("fine by itself");
     settings.build(1).expect_err("shorter than it was, or no such link");
 }
+
+/// Packets overtake each other on four paths. Messages of strict order wait at their target for
+/// their turn, those of relaxed order do not, and both have the same rate.
+#[test]
+fn strict_messages_wait_at_their_target() {
+    let with = |order: &str| {
+        let streams: String = (0..4)
+            .map(|host| {
+                format!("|stream {host}-{} size=4K depth=64 order={order} mode=rot", host + 4)
+            })
+            .collect();
+        run(&format!("nodes 8|paths 4|small-messages 0|policy cc=fixed:1M,path=spray{streams}"))
+    };
+    let (relaxed, strict) = (with("relaxed"), with("strict"));
+    assert!(relaxed.early_packets_max > 1 && relaxed.deferred_packets_max == 0);
+    assert!(strict.early_packets_max > 1);
+    assert!((1..64).contains(&strict.deferred_packets_max), "{}", strict.deferred_packets_max);
+    let all = |report: &Report| (0..4).map(|stream| gbps(report, stream)).sum::<f64>();
+    assert!((all(&strict) / all(&relaxed) - 1.0).abs() < 0.1);
+}

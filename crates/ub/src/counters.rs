@@ -74,6 +74,11 @@ pub struct Counters {
     /// Transactions among `gates_passed` that were deferred until what they follow had been
     /// executed.
     pub deferred: u64,
+    /// Most packets at a time that waited to be executed.
+    pub deferred_max: u64,
+    /// Greatest distance, in packets of one channel, from the first packet that was missing to the
+    /// last that had arrived.
+    pub early_max: u64,
     /// Transactions among `gates_passed` that were sent back because they came too early.
     pub sent_back: u64,
     /// Messages refused after they had been acknowledged, because their memory was missing when

@@ -66,6 +66,13 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Counts a packet that was just set aside until its turn.
+    pub(crate) fn count_deferred(&mut self) {
+        self.counters.deferred += 1;
+        let waiting = u64::from(self.deferred.in_use());
+        self.counters.deferred_max = self.counters.deferred_max.max(waiting);
+    }
+
     #[inline]
     pub(crate) fn is_injected(&self, bug: InjectedBug) -> bool {
         self.config.is_injected(bug)

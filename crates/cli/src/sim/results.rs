@@ -222,6 +222,8 @@ fn value(outcome: &Outcome) -> Value {
         "spurious": report.spurious,
         "timeouts": report.timeouts,
         "not_ready": report.not_ready,
+        "early_packets_max": report.early_packets_max,
+        "deferred_packets_max": report.deferred_packets_max,
         "messages": report.messages,
         "acks": report.acks_sent,
         "packets": report.sent,

@@ -101,6 +101,11 @@ impl Partition {
             return ranks.placed(now, place);
         }
         if !self.plan.scenario.streams.is_empty() {
+            let host = self.hosts[node as usize].as_ref();
+            if host.is_some_and(|host| host.segment != place.segment) {
+                // The packet waits for its turn, and is not in place yet.
+                return;
+            }
             return self.place_of_stream(now, node, offset, length);
         }
         let flow = self.plan.inbound[node as usize][(offset >> SLOT_BITS) as usize];

@@ -236,6 +236,11 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
          acknowledged at once; default: 16",
     ),
     (
+        "small-messages",
+        "BYTES",
+        "longest message that takes the path of small messages instead of several; default: 16K",
+    ),
+    (
         "acknowledge-marks",
         "on|off",
         "on: a packet with a congestion mark is acknowledged at once; off: the next \
@@ -273,7 +278,7 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "a stream of messages from host A to B, with verb (write, or read: B reads from A), size \
          (64K, or 4K..1M at random), depth (messages in flight), count (of streams), every (a \
          message each TIME), start, end, rate, weight, tenant, tenant-weight, hint (N, or N@TIME), \
-         paths and policy; may be repeated",
+         order (none, relaxed, strict), mode (roi, rot, rol), paths and policy; may be repeated",
     ),
     ("measure", "TIME", "time from which streams and control are measured"),
     (

@@ -1,12 +1,22 @@
 //! Settings of streams, and of the processors of their schedulers.
 
 use super::set;
+use super::values::named;
 use crate::control::ControlSpec;
 use crate::quantity::{bytes, count, rate, span};
 use crate::stream::{Stream, Verb};
 use fairway_device::random::Random;
 use fairway_sandbox::Policies;
+use fairway_ub::OrderRequest;
 use fairway_ub::policy::Share;
+use fairway_ub::wire::{ServiceMode, Tag};
+
+/// Orders of a stream's messages, with their names in settings.
+const TAGS: [(&str, Tag); 3] = [("none", Tag::No), ("relaxed", Tag::Ro), ("strict", Tag::So)];
+
+/// Sides that enforce the order, with their names in settings.
+const MODES: [(&str, ServiceMode); 3] =
+    [("roi", ServiceMode::Roi), ("rot", ServiceMode::Rot), ("rol", ServiceMode::Rol)];
 
 /// A setting of one or more equal streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +27,7 @@ struct Streams {
     /// Minimum and maximum bytes of a message; each stream draws its own.
     bytes: (u32, u32),
     depth: u32,
+    order: OrderRequest,
     count: u32,
     /// Delay from the start of one stream to the start of the next, in picoseconds.
     every_ps: u64,
@@ -79,6 +90,7 @@ impl StreamSettings {
                     verb: streams.verb,
                     bytes: random.range(least.into(), most.into()) as u32,
                     depth: streams.depth,
+                    order: streams.order,
                     start_ps: streams.start_ps + number * streams.every_ps,
                     end_ps: streams.end_ps,
                     megabits: streams.megabits,
@@ -103,6 +115,7 @@ fn streams(text: &str) -> Option<Streams> {
         verb: Verb::Write,
         bytes: (65_536, 65_536),
         depth: 4,
+        order: OrderRequest::default(),
         count: 1,
         every_ps: 0,
         start_ps: 0,
@@ -121,6 +134,8 @@ fn streams(text: &str) -> Option<Streams> {
                 let found = Verb::NAMES.iter().find(|(name, _)| *name == value)?;
                 streams.verb = found.1;
             }
+            "order" => streams.order.tag = named(value, &TAGS)?,
+            "mode" => streams.order.mode = named(value, &MODES)?,
             "depth" => streams.depth = count(value, 1, 4096)?,
             "count" => streams.count = count(value, 1, 65_536)?,
             "every" => streams.every_ps = span(value)?,

@@ -69,11 +69,12 @@ pub(super) fn set<T>(place: &mut T, value: Option<T>) -> Option<()> {
     Some(())
 }
 
+/// What a name stands for.
+pub(super) fn named<T: Copy>(value: &str, names: &[(&str, T)]) -> Option<T> {
+    names.iter().find(|(name, _)| *name == value).map(|found| found.1)
+}
+
 /// `on` or `off`.
 pub(super) fn on_or_off(value: &str) -> Option<bool> {
-    match value {
-        "on" => Some(true),
-        "off" => Some(false),
-        _ => None,
-    }
+    named(value, &[("on", true), ("off", false)])
 }

@@ -54,6 +54,7 @@ impl Channel {
         self.tp.note_arrival(psn);
         let unacknowledged = self.acks.note_received(now, retry);
         let gap = self.tp.receive().end().distance_from(self.tp.receive().base());
+        shared.counters.early_max = shared.counters.early_max.max(gap as u64);
         // A peer keeps its answers until they are acknowledged, and has room for twice as many as
         // this side may have requests.
         let every = shared.config.profile().acknowledge_every.min(self.slots.reads());

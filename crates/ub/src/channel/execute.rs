@@ -122,7 +122,7 @@ impl Channel {
             return Judgement::Drop(DropReason::ArrivalPool);
         };
         shared.trackers[tracker].deferred = Some(index);
-        shared.counters.deferred += 1;
+        shared.count_deferred();
         if payload == 0 {
             return Judgement::Accept { purpose: Purpose::Plain };
         }

@@ -95,7 +95,7 @@ impl Channel {
         };
         let part = shared.deferred.add(deferred)?;
         shared.arrivals[index].parts = Some(part);
-        shared.counters.deferred += 1;
+        shared.count_deferred();
         let target = shared.deferred.place(part, payload);
         Some(Judgement::Place { target, purpose: Purpose::Staging(part) })
     }
