@@ -3,7 +3,7 @@
 use super::calendar::{Calendar, Kind};
 use super::capture::Captured;
 use super::host::Host;
-use super::packets::{CrossPartitionPacket, NONE, PacketHeaders, PacketMeta, Packets};
+use super::packets::{CONTROL, CrossPartitionPacket, NONE, PacketHeaders, PacketMeta, Packets};
 use super::placement::Placements;
 use super::plan::{BETWEEN, Plan};
 use super::port::{Admission, Port, PortTally, mix};
@@ -325,7 +325,7 @@ impl Partition {
     fn offer(&mut self, now: u64, node: u32, port: u32, index: u32) {
         let here = &mut self.ports[port as usize];
         let class = self.packets.meta[index as usize].class;
-        if here.busy_until <= now && !here.armed && !(here.paused && class == 1) {
+        if here.busy_until <= now && !here.armed && !(here.paused && class != CONTROL) {
             return self.transmit(now, port, index);
         }
         let spec = &self.plan.scenario.queue;
@@ -333,13 +333,13 @@ impl Partition {
         let room = match class {
             // A host outside the simulator limits its own queue.
             _ if node < self.plan.scenario.network.hosts => u32::MAX,
-            0 => spec.control_bytes,
+            CONTROL => spec.control_bytes,
             _ => self.buffers.room(spec, node),
         };
-        match here.admit(&mut self.packets.meta, index, room, spec.overflow, tally) {
+        match here.admit(&mut self.packets.meta, index, room, spec, tally) {
             Admission::Queued => {
                 let meta = &self.packets.meta[index as usize];
-                let counts = class == 1 && self.buffers.is_counted() && meta.arrived != NONE;
+                let counts = class != CONTROL && self.buffers.is_counted() && meta.arrived != NONE;
                 if counts && self.buffers.add(spec, node, meta) {
                     let arrived = meta.arrived;
                     self.signal(now, arrived, true);
@@ -355,7 +355,7 @@ impl Partition {
                 let headers = &self.packets.headers[index as usize];
                 let meta = &mut self.packets.meta[index as usize];
                 meta.bytes -= headers.payload();
-                meta.class = 0;
+                meta.class = CONTROL;
                 meta.trimmed = true;
                 self.offer(now, node, port, index);
             }
@@ -376,7 +376,7 @@ impl Partition {
         let salt = port.wrapping_mul(0x85EB_CA6B) ^ self.plan.scenario.seed as u32;
         let Some(index) = here.next(&mut self.packets.meta, spec, salt, tally) else { return };
         let meta = &self.packets.meta[index as usize];
-        if meta.class == 1 && self.buffers.is_counted() && meta.arrived != NONE {
+        if meta.class != CONTROL && self.buffers.is_counted() && meta.arrived != NONE {
             let arrived = meta.arrived;
             if self.buffers.remove(spec, node, meta) {
                 self.signal(now, arrived, false);

@@ -476,7 +476,7 @@ impl Channel {
         let (number, jetty) = (answer.number, answer.jetty);
         Some(Transmit {
             channel: self.id,
-            route: self.route(&shared.config, answer.path),
+            route: self.route(&shared.config, answer.path, answer.gather.length),
             packet: Packet::Bypass(Bypass { number, oldest: 0, jetty, operation }),
             gather: answer.gather,
         })

@@ -222,11 +222,12 @@ impl Channel {
         };
         let oldest = self.bypass.oldest;
         shared.counters.bypass_sent += 1;
+        let gather = if is_load { LocalRange::default() } else { message.local };
         Transmit {
             channel: self.id,
-            route: self.route(&shared.config, path),
+            route: self.route(&shared.config, path, gather.length),
             packet: Packet::Bypass(Bypass { number, oldest, jetty: message.jetty, operation }),
-            gather: if is_load { LocalRange::default() } else { message.local },
+            gather,
         }
     }
 
