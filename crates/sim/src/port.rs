@@ -94,6 +94,9 @@ pub(crate) enum Admission {
     /// The packet's header goes on, in the control queue.
     Trimmed,
     Dropped,
+    /// There is room if this packet of a lower class, which was taken out of the queue, goes
+    /// instead: it is to be trimmed or dropped.
+    Displaces(u32),
 }
 
 /// Counters of a port that are rarely accessed.
@@ -256,7 +259,8 @@ impl Port {
     }
 
     /// Queues a packet, or reports that there is no room. If the result is [`Admission::Trimmed`],
-    /// the caller has to shorten the packet and queue it again as control.
+    /// the caller has to shorten the packet and queue it again as control; if it is
+    /// [`Admission::Displaces`], to dispose of the packet named there and to queue this one again.
     #[inline]
     pub(crate) fn admit(
         &mut self,
@@ -269,6 +273,13 @@ impl Port {
         let meta = packets[index as usize];
         let is_data = meta.class != CONTROL;
         if self.queues[usize::from(is_data)].bytes + meta.bytes > room {
+            if is_data
+                && spec.has_data_classes()
+                && let Some(lower) =
+                    tally.classes.displaced(&mut self.queues[1], packets, &meta, spec.classes)
+            {
+                return Admission::Displaces(lower);
+            }
             if is_data && spec.overflow == Overflow::Trim {
                 tally.trims += 1;
                 return Admission::Trimmed;

@@ -49,6 +49,42 @@ impl DataClasses {
         queue.bytes += meta.bytes;
     }
 
+    /// Takes the last packet of the lowest class out of the queue, if that class is lower than the
+    /// one of a packet that has no room.
+    pub(super) fn displaced(
+        &mut self,
+        queue: &mut Queue,
+        packets: &mut [PacketMeta],
+        arriving: &PacketMeta,
+        classes: u8,
+    ) -> Option<u32> {
+        let taken = queue.tail;
+        let meta = *packets.get(taken as usize).filter(|_| queue.head != NONE)?;
+        let part = part_of(&meta, classes);
+        if part <= part_of(arriving, classes) {
+            return None;
+        }
+        // The queue is linked in one direction only, so the packet before is searched for.
+        let mut before = self.last[..part].iter().rev().copied().find(|last| *last != NONE);
+        let first = before.map_or(queue.head, |last| packets[last as usize].next);
+        self.last[part] = NONE;
+        let mut at = first;
+        while at != taken {
+            (before, self.last[part]) = (Some(at), at);
+            at = packets[at as usize].next;
+        }
+        match before {
+            Some(last) => {
+                packets[last as usize].next = NONE;
+                queue.tail = last;
+            }
+            None => queue.head = NONE,
+        }
+        queue.bytes -= meta.bytes;
+        self.bytes[part] -= meta.bytes;
+        Some(taken)
+    }
+
     /// Notes that the first packet of the queue was taken. Returns the bytes of its part before
     /// that.
     pub(super) fn popped(&mut self, packets: &[PacketMeta], index: u32, classes: u8) -> u32 {

@@ -144,19 +144,48 @@ fn port_of_fewer_queues_serves_neighbouring_classes_as_one() {
 }
 
 #[test]
-fn classes_share_the_buffer_and_are_marked_by_their_own_length() {
-    let mut packets: Vec<PacketMeta> = [0, 0, 0, 6, 6].map(data).to_vec();
+fn classes_share_the_buffer_and_the_lowest_makes_room() {
+    let mut packets: Vec<PacketMeta> = [6, 0, 3, 0, 6, 6, 3].map(data).to_vec();
+    let (mut port, mut tally) = (Port::new(0, 0, 400_000, 0), PortTally::default());
+    let spec = spec(8, Marking::Off);
+    let mut admit = |index| port.admit(&mut packets, index, 400, &spec, &mut tally);
+    assert_eq!([0, 1, 2, 3].map(&mut admit), [Admission::Queued; 4]);
+    // The last packet of class 0 goes, then the first, then the one of class 3.
+    assert_eq!([4, 4].map(&mut admit), [Admission::Displaces(3), Admission::Queued]);
+    assert_eq!([5, 5].map(&mut admit), [Admission::Displaces(1), Admission::Queued]);
+    assert_eq!(admit(6), Admission::Dropped, "no class below that of the packet waits");
+    assert_eq!([3, 3].map(&mut admit), [Admission::Dropped; 2]);
+    let order = (0..5).filter_map(|_| port.next(&mut packets, &spec, 0, &mut tally));
+    assert_eq!(order.collect::<Vec<_>>(), [0, 4, 5, 2]);
+    assert_eq!((port.waiting(), tally.drops), (0, 3));
+}
+
+#[test]
+fn queue_that_was_displaced_wholly_takes_packets_again() {
+    let mut packets: Vec<PacketMeta> = [0, 6, 0, 6].map(data).to_vec();
+    let (mut port, mut tally) = (Port::new(0, 0, 400_000, 0), PortTally::default());
+    let spec = spec(8, Marking::Off);
+    let mut admit = |index| port.admit(&mut packets, index, 100, &spec, &mut tally);
+    assert_eq!(
+        [0, 1, 1].map(&mut admit),
+        [Admission::Queued, Admission::Displaces(0), Admission::Queued]
+    );
+    assert_eq!(port.next(&mut packets, &spec, 0, &mut tally), Some(1));
+    let mut admit = |index| port.admit(&mut packets, index, 200, &spec, &mut tally);
+    assert_eq!([2, 3].map(&mut admit), [Admission::Queued; 2]);
+    assert_eq!(port.next(&mut packets, &spec, 0, &mut tally), Some(3));
+    assert_eq!(port.next(&mut packets, &spec, 0, &mut tally), Some(2));
+}
+
+#[test]
+fn class_is_marked_by_its_own_length() {
+    let mut packets: Vec<PacketMeta> = [0, 0, 0, 6].map(data).to_vec();
     let (mut port, mut tally) = (Port::new(0, 0, 400_000, 0), PortTally::default());
     let spec = spec(8, Marking::Threshold { bytes: 200 });
-    let admitted =
-        [0, 1, 2, 3, 4].map(|index| port.admit(&mut packets, index, 400, &spec, &mut tally));
-    assert_eq!(admitted[3..], [Admission::Queued, Admission::Dropped]);
+    for index in 0..4 {
+        port.admit(&mut packets, index, 400, &spec, &mut tally);
+    }
     while port.next(&mut packets, &spec, 0, &mut tally).is_some() {}
-    // The short queue of class 6 is not marked; of class 0, only the packet at the end of 300 bytes.
-    assert_eq!(packets.iter().map(|meta| meta.marked).collect::<Vec<_>>(), {
-        let mut marked = vec![false; 5];
-        marked[0] = true;
-        marked
-    });
-    assert_eq!(tally.drops, 1);
+    // Class 6 has 100 bytes. Class 0 has 300, then 200, then 100.
+    assert_eq!([0, 1, 2, 3].map(|index| packets[index].marked), [true, false, false, false]);
 }
