@@ -70,8 +70,8 @@ pub(crate) struct NetOptions {
     #[arg(long, value_name = "NAME")]
     pub(crate) datapath: Option<DatapathKind>,
 
-    /// Code point (DSCP) of packets without payload, such as acknowledgements, 0 to 63, or off: as
-    /// data, which is sent as best effort [default: FAIRWAY_DSCP, or 48]
+    /// Code point (DSCP) of acknowledgements and other control packets, 0 to 63, or off: everything
+    /// is sent as best effort [default: FAIRWAY_DSCP, or 48]
     #[arg(long, value_name = "N|off")]
     pub(crate) dscp: Option<Dscp>,
 

@@ -91,8 +91,8 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "NAME")]
     datapath: Option<DatapathKind>,
 
-    /// Code point (DSCP) of packets without payload, such as acknowledgements, 0 to 63, or off: as
-    /// data, which is sent as best effort [default: 48]
+    /// Code point (DSCP) of control packets (Fairway: acknowledgements and others; RoCE: CNPs), 0
+    /// to 63, or off: everything is sent as best effort [default: 48]
     #[arg(long, value_name = "N|off")]
     dscp: Option<Dscp>,
 

@@ -319,8 +319,10 @@ impl Builder {
     }
 
     /// Sets the code points (DSCP) of packets: by default what the environment variable
-    /// `FAIRWAY_DSCP` says (`off`, or 0 to 63 for packets without payload), and otherwise class
-    /// selector 6 (48) for packets without payload and best effort for data.
+    /// `FAIRWAY_DSCP` says (`off`, or 0 to 63 for control packets), and otherwise class selector 6
+    /// (48) for control packets (acknowledgements, refusals, credit, probes) and best effort for
+    /// data, unless a policy names classes of data. Networks that re-mark or drop code points need
+    /// [`Dscp::OFF`].
     #[must_use]
     pub fn dscp(mut self, dscp: Dscp) -> Self {
         self.dscp = Some(dscp);

@@ -204,7 +204,7 @@ impl Victims {
             source_tpn: destination_tpn,
             destination_tpn: source_tpn,
             path,
-            priority: Priority::of_payload(0),
+            priority: Priority::CONTROL,
         };
         self.send(forger, (&route, packet), b"", (self.server, self.client));
     }

@@ -128,7 +128,7 @@ impl<C: Companion> Outbox<C> {
 
     /// Adds a packet to the run. All packets of a run leave with the class of its first one: a
     /// control packet behind data would not pass that data anyway, and data behind a control packet
-    /// is as short. Data of different classes is not mixed.
+    /// is no longer than that. Data of different classes is not mixed.
     pub fn append(
         &mut self,
         bound: Destination,

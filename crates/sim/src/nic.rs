@@ -62,7 +62,8 @@ impl Outgoing {
             payload,
             destination: crate::endpoint::host_of(route.destination),
             path: scenario.path_of(&route),
-            priority: route.priority,
+            // In the simulator requests without payload have the class of control packets, too.
+            priority: if payload == 0 { Priority::CONTROL } else { route.priority },
         }
     }
 }

@@ -275,7 +275,7 @@ impl RoceNic {
             payload,
             destination: transmit.to as u32,
             path: member.map_or(0, |at| self.members[at].1),
-            priority: Priority::of_payload(payload),
+            priority: if payload == 0 { Priority::CONTROL } else { Priority::DATA },
         })
     }
 

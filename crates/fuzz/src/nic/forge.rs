@@ -306,10 +306,10 @@ pub(super) fn news(pair: &mut Pair<'_>) -> Option<Received> {
             resend: script.flag(),
             blocked: script.flag(),
         }),
-        6 => Packet::Credit(Credit {
-            total_bytes: script.long() & CREDIT_MAX,
-            class: Priority::of_data(code),
-        }),
+        6 => {
+            let total_bytes = script.long() & CREDIT_MAX;
+            Packet::Credit(Credit { total_bytes, class: Priority::of_data(total_bytes as u8) })
+        }
         _ => Packet::Probe(Probe {
             number: script.number() & Probe::NUMBER_MAX,
             turn_ns: script.flag().then(|| script.number()),

@@ -5,9 +5,9 @@
 //! arrives uses credit, and so triggers the next grant: there is no pacer. One grant in twenty goes
 //! to the sender that has waited longest, so that a long message is not delayed for ever.
 //!
-//! **Classes.** Of the seven classes of data, the highest are for unscheduled bytes: a message of at
-//! most `cut1` bytes has class 6, one of at most `cut2` the next, and so on; a longer one has the
-//! class below those. The classes that are left are for granted data. The `n` senders with the
+//! **Classes.** Of the seven classes of data, the highest are for unscheduled bytes: a message of
+//! at most `cut1` bytes has class 6, one of at most `cut2` the next, and so on; a longer one has
+//! the class below those. The classes that are left are for granted data. The `n` senders with the
 //! fewest bytes left have the lowest `n` of them, the shortest the highest of these, so that a
 //! shorter message which comes next finds a higher class unused. Senders beyond the number of
 //! classes, and grants to the one that has waited longest, have class 0.
@@ -175,7 +175,8 @@ impl Homa {
         found.next().map(|(rank, source)| (source, self.class(rank, count)))
     }
 
-    /// The class of the data of the sender with this rank among `count` senders, 0 for the shortest.
+    /// The class of the data of the sender with this rank among `count` senders; the shortest has
+    /// rank 0.
     fn class(&self, rank: usize, count: usize) -> u8 {
         let used = count.min(usize::from(self.classes));
         used.saturating_sub(1 + rank) as u8

@@ -147,15 +147,14 @@ impl Channel {
         (self.slots.reads() / 4).max(2)
     }
 
-    /// The route of a packet with this many bytes of payload.
-    pub(crate) fn route(&self, config: &Config, path: u8, payload: u32) -> Route {
+    pub(crate) fn route(&self, config: &Config, path: u8, priority: Priority) -> Route {
         Route {
             source: config.address(),
             destination: self.tp.remote(),
             source_tpn: self.id.tpn(),
             destination_tpn: self.tp.remote_tpn(),
             path,
-            priority: Priority::of_payload(payload),
+            priority,
         }
     }
 

@@ -80,7 +80,7 @@ impl Channel {
     pub(crate) fn bare(&self, config: &Config, path: u8, packet: Packet) -> Transmit {
         Transmit {
             channel: self.id,
-            route: self.route(config, path, 0),
+            route: self.route(config, path, Priority::of(&packet, 0)),
             packet,
             gather: LocalRange::default(),
         }
@@ -205,7 +205,7 @@ impl Channel {
             ..Sent::UNUSED
         };
         shared.flows.sent(shared.messages[index].flow, now, bytes);
-        let class = self.class_of(&shared.messages[index], payload);
+        let class = self.class_of(&shared.messages[index]);
         let last = self.advance_message(shared, index);
         self.launch(shared, psn, path, now);
         self.spend(&mut shared.schedule, now, bytes, true);
@@ -272,7 +272,7 @@ impl Channel {
         });
         shared.messages[index].place = MessagePlace::Leaving;
         shared.schedule.set_leaving(index);
-        let class = self.class_of(&message, message.progress.payload(0, self.mtu));
+        let class = self.class_of(&message);
         in_class(self.with_payload(&shared.config, path, packet, &message, 0), class)
     }
 
@@ -394,7 +394,7 @@ impl Channel {
         self.paths.take_of_chunk_again(bytes);
         let path = self.paths.chunk_path();
         let payload = message.progress.payload(sent.index, self.mtu);
-        let class = self.class_of(&message, payload);
+        let class = self.class_of(&message);
         self.launch(shared, psn, path, now);
         self.spend(&mut shared.schedule, now, bytes, false);
         let chunk_ends = self.paths.is_chunk_too_short(bytes);
@@ -426,12 +426,9 @@ impl Channel {
         Some(in_class(transmit, class))
     }
 
-    /// The class of the next packet of a message, with this many bytes of payload.
+    /// The class of the next packet of a message.
     #[inline]
-    fn class_of(&self, message: &Message, payload: u32) -> Priority {
-        if payload == 0 {
-            return Priority::CONTROL;
-        }
+    fn class_of(&self, message: &Message) -> Priority {
         self.congestion.class_of_data(u64::from(message.local.length))
     }
 
@@ -463,7 +460,7 @@ impl Channel {
             offset: message.local.offset + u64::from(index) * u64::from(self.mtu),
             length: message.progress.payload(index, self.mtu),
         };
-        let route = self.route(config, path, gather.length);
+        let route = self.route(config, path, Priority::DATA);
         Transmit { channel: self.id, route, packet, gather }
     }
 }

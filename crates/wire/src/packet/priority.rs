@@ -1,9 +1,12 @@
 //! The class of a packet, by which a switch chooses the packet that it sends next.
 
+use super::Packet;
+
 /// A priority class: a switch sends no packet while one of a higher class waits for the same link.
 ///
-/// [`Priority::CONTROL`] is the class of packets without payload: acknowledgements, refusals,
-/// credit, probes, and requests that carry no data. Data has the seven classes below it.
+/// [`Priority::CONTROL`] is the class of packets without a sequence number: acknowledgements,
+/// refusals, credit, probes, and loads. Numbered packets have the seven classes of data below it,
+/// also those without payload, because one that overtakes others makes these seem lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Priority(u8);
 
@@ -12,7 +15,7 @@ impl Priority {
     pub const DATA: Priority = Priority(0);
     /// The highest class of data.
     pub const DATA_MAX: Priority = Priority(6);
-    /// The class of packets without payload: the highest.
+    /// The class of control packets: the highest.
     pub const CONTROL: Priority = Priority(7);
     /// Number of classes.
     pub const COUNT: u8 = 8;
@@ -29,10 +32,14 @@ impl Priority {
         if number < Self::CONTROL.0 { Priority(number) } else { Self::DATA_MAX }
     }
 
-    /// The class of a packet without a class of its own: data if it carries payload.
+    /// The class of a packet with this many bytes of payload for which no policy names another.
     #[inline]
-    pub const fn of_payload(bytes: u32) -> Priority {
-        if bytes > 0 { Self::DATA } else { Self::CONTROL }
+    pub const fn of(packet: &Packet, payload: u32) -> Priority {
+        match packet {
+            Packet::Data(_) | Packet::Void(_) | Packet::Datagram(_) => Self::DATA,
+            Packet::Bypass(_) if payload > 0 => Self::DATA,
+            _ => Self::CONTROL,
+        }
     }
 
     /// The number of the class, from 0 for the lowest to 7.

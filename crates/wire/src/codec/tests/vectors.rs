@@ -26,13 +26,13 @@ fn route() -> Route {
 }
 
 /// The route of a packet with this payload.
-fn route_for(payload: &[u8]) -> Route {
-    Route { priority: Priority::of_payload(payload.len() as u32), ..route() }
+fn route_for(packet: &Packet, payload: &[u8]) -> Route {
+    Route { priority: Priority::of(packet, payload.len() as u32), ..route() }
 }
 
 fn packet(file: &'static str, packet: Packet, payload: &'static [u8]) -> Vector {
     let header_len = header_len(&packet);
-    let meant = Decoded::Packet { route: route_for(payload), packet, header_len };
+    let meant = Decoded::Packet { route: route_for(&packet, payload), packet, header_len };
     Vector { file, meant, payload }
 }
 
@@ -161,7 +161,7 @@ fn bypass_vectors() -> [Vector; 4] {
     let vector = |file, oldest, operation, payload| {
         let jetty = JettyId::new(0x12345);
         let bypass = Packet::Bypass(Bypass { number: 0x1_0203, oldest, jetty, operation });
-        let route = Route { source_tpn: Tpn::new(0), ..route_for(payload) };
+        let route = Route { source_tpn: Tpn::new(0), ..route_for(&bypass, payload) };
         let header_len = header_len(&bypass);
         Vector { file, meant: Decoded::Packet { route, packet: bypass, header_len }, payload }
     };
