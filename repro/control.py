@@ -6,6 +6,8 @@ simulator's default, each replaced by another.
              link: time over that of the bytes alone, for every law
     parts    the same for the default law with other path choices, loss detectors and chunks
     probes   a host's wire and an uplink that fail, with and without probes that find dead paths
+    priorities
+             short messages beside long ones: Homa with one to seven classes of data, NSCC, EQDS
     why      why the acknowledgement interval and split connections change the result, with traces
 
     python3 repro/control.py                        # six minutes of a core, into target/control
@@ -27,6 +29,7 @@ import subprocess
 import tempfile
 import time
 
+from control_priorities import priorities
 from control_why import why
 from figures import Figure, publish
 from simulations import ROOT, Runs, arguments
@@ -206,7 +209,8 @@ def probes(runs, options):
                   "no source has this table.")
 
 
-EXPERIMENTS = {"laws": laws, "parts": parts, "probes": probes, "why": why}
+EXPERIMENTS = {"laws": laws, "parts": parts, "probes": probes, "priorities": priorities,
+               "why": why}
 
 
 def main():

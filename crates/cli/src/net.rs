@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use fairway::{
-    Builder, Context, DatapathKind, Error, HostPressure, Peer, Policies, ServerAddress, Spec,
+    Builder, Context, DatapathKind, Dscp, Error, HostPressure, Peer, Policies, ServerAddress, Spec,
 };
 
 use crate::failure::Failure;
@@ -69,6 +69,11 @@ pub(crate) struct NetOptions {
     /// shm where that is possible, else udp [default: FAIRWAY_DATAPATH, or auto]
     #[arg(long, value_name = "NAME")]
     pub(crate) datapath: Option<DatapathKind>,
+
+    /// Code point (DSCP) of acknowledgements and other control packets, 0 to 63, or off: everything
+    /// is sent as best effort [default: FAIRWAY_DSCP, or 48]
+    #[arg(long, value_name = "N|off")]
+    pub(crate) dscp: Option<Dscp>,
 
     /// Impair the packets that this side sends, as delay=50us,loss=1%,reorder=64
     #[arg(long, value_name = "SPEC", value_parser = spec)]
@@ -162,6 +167,9 @@ impl NetOptions {
         }
         if let Some(datapath) = self.datapath {
             builder = builder.datapath(datapath);
+        }
+        if let Some(dscp) = self.dscp {
+            builder = builder.dscp(dscp);
         }
         if let Some(spec) = &self.emulate {
             builder = builder.emulate(spec.clone(), self.seed);

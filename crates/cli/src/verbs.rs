@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::{Args, ValueEnum, ValueHint};
-use fairway::DatapathKind;
 use fairway::Policies;
 use fairway::Spec;
+use fairway::{DatapathKind, Dscp};
 use fairway_rdma::devices::{self, Device, Filter};
 use fairway_rdma::{Gid, PolicySpec, ProviderKind, ServiceLevels};
 use serde_json::{Value, json};
@@ -91,6 +91,11 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "NAME")]
     datapath: Option<DatapathKind>,
 
+    /// Code point (DSCP) of control packets (Fairway: acknowledgements and others; RoCE: CNPs), 0
+    /// to 63, or off: everything is sent as best effort [default: 48]
+    #[arg(long, value_name = "N|off")]
+    dscp: Option<Dscp>,
+
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true,
           value_hint = ValueHint::CommandWithArguments)]
@@ -161,6 +166,7 @@ impl RunOptions {
             ("FAIRWAY_POLICY", self.policy.clone()),
             ("FAIRWAY_WEIGHTS", self.weights.clone()),
             ("FAIRWAY_DATAPATH", self.datapath.map(|datapath| datapath.to_string())),
+            ("FAIRWAY_DSCP", self.dscp.map(|dscp| dscp.to_string())),
             ("FAIRWAY_PATHS", self.paths.map(|paths| paths.to_string())),
         ]
         .into_iter()

@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::setup::Identity;
 use fairway_observe::HostPressure;
 use fairway_observe::{Meter, Probe};
+use fairway_runtime::Dscp;
 use fairway_runtime::clock;
 use fairway_ub::wire::{
     self, BYPASS, Cna, GROUP_MAX, PADDED_HELLOS, PATHS_MAX, PORTS_MAX, Parameters, SLOTS_MAX,
@@ -52,6 +53,8 @@ pub struct Builder {
     emulate: Option<(Spec, u64)>,
     /// The way that packets take; `None`: as the environment says.
     datapath: Option<DatapathKind>,
+    /// Code points of packets; `None`: as the environment says.
+    dscp: Option<Dscp>,
     buffer_bytes: usize,
     progress_thread: bool,
     control_thread: bool,
@@ -84,6 +87,7 @@ impl Default for Builder {
             profile: Profile::default(),
             emulate: None,
             datapath: None,
+            dscp: None,
             buffer_bytes: 4 << 20,
             progress_thread: true,
             control_thread: false,
@@ -95,6 +99,18 @@ impl Default for Builder {
             others: Vec::new(),
         }
     }
+}
+
+/// The code points that the environment names, or the default.
+fn dscp_of_environment() -> Result<Dscp, Error> {
+    const VARIABLE: &str = "FAIRWAY_DSCP";
+    let Some(text) = std::env::var_os(VARIABLE) else { return Ok(Dscp::default()) };
+    let text = text.to_string_lossy();
+    text.parse().map_err(|_| Error::Parameter {
+        name: VARIABLE,
+        value: format!("{text:?}"),
+        remedy: "use off, or 0 to 63",
+    })
 }
 
 impl Builder {
@@ -302,6 +318,17 @@ impl Builder {
         self
     }
 
+    /// Sets the code points (DSCP) of packets: by default what the environment variable
+    /// `FAIRWAY_DSCP` says (`off`, or 0 to 63 for control packets), and otherwise class selector 6
+    /// (48) for control packets (acknowledgements, refusals, credit, probes) and best effort for
+    /// data, unless a policy names classes of data. Networks that re-mark or drop code points need
+    /// [`Dscp::OFF`].
+    #[must_use]
+    pub fn dscp(mut self, dscp: Dscp) -> Self {
+        self.dscp = Some(dscp);
+        self
+    }
+
     /// Sets the size of the socket buffers to request, in bytes (default 4 MiB); the system may
     /// grant less.
     #[must_use]
@@ -355,6 +382,10 @@ impl Builder {
             None => DatapathKind::of_environment()?,
         };
         self.datapath = Some(datapath);
+        self.dscp = Some(match self.dscp {
+            Some(dscp) => dscp,
+            None => dscp_of_environment()?,
+        });
         let mut engine = 0;
         self.build_on(|port| match &emulate {
             None => datapath.open(port),

@@ -123,6 +123,7 @@ pub use fairway_observe::{
     HostSignals, LatencySample, NicCounters, PathStats, PeerStats,
 };
 pub use fairway_port::{PortCounters, Spec};
+pub use fairway_runtime::{Dscp, UnknownDscp};
 pub use fairway_runtime::{Memory, SystemError, without_signals};
 pub use fairway_sandbox::{
     News as PolicyNews, Policies, PoliciesError, Report as PolicyReport, Role as PolicyRole,

@@ -215,7 +215,7 @@ fn damaged_and_foreign_frames_are_dropped() {
     let before = dropped();
     network.inside(CLIENT, || {
         let mut frame = vec![7; flow.header_bytes() + 300];
-        flow.complete(&mut frame, Ecn::Capable);
+        flow.complete(&mut frame, 0, Ecn::Capable);
         // Sound, but no packet of the protocol.
         inject(&frame);
         for place in [24, 39, 40, 41, 100, frame.len() - 1] {

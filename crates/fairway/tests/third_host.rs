@@ -24,8 +24,8 @@ use fairway::{Builder, Context, Event, JettyOptions, Memory, Rights, SegmentKey,
 use fairway_wire::{
     Access, Ack, AckFlags, Bypass, BypassOperation, Close, Cna, Data, Datagram, Endpoint, Hello,
     JettyId, MAX_HEADER, Msn, Operation, Order, PROTOCOL_VERSION, Packet, Parameters, PathReports,
-    Ports, Psn, Route, SETUP_LEN, Sack, Setup, SetupMessage, Target, TokenId, Tpn, Versions, Void,
-    encode, encode_setup,
+    Ports, Priority, Psn, Route, SETUP_LEN, Sack, Setup, SetupMessage, Target, TokenId, Tpn,
+    Versions, Void, encode, encode_setup,
 };
 use forger::Forger;
 use hosts::{Hosts, run};
@@ -151,6 +151,7 @@ fn route_of(header: &[u8]) -> Option<Route> {
         source_tpn: Tpn::new(word(4)? << 8 | word(5)? >> 24),
         destination_tpn: Tpn::new(word(5)?),
         path: header[13],
+        priority: Priority::new(header[14] >> 4),
     })
 }
 
@@ -196,13 +197,14 @@ impl Victims {
 
     /// Sends a packet to the client that appears to come from the server.
     fn forge_back(&self, forger: &Forger, packet: &Packet) {
-        let Route { source, destination, source_tpn, destination_tpn, path } = self.route;
+        let Route { source, destination, source_tpn, destination_tpn, path, .. } = self.route;
         let route = Route {
             source: destination,
             destination: source,
             source_tpn: destination_tpn,
             destination_tpn: source_tpn,
             path,
+            priority: Priority::CONTROL,
         };
         self.send(forger, (&route, packet), b"", (self.server, self.client));
     }

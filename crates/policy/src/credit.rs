@@ -12,6 +12,7 @@ pub use fairway_wire::CreditRequest;
 use fairway_wire::{Duration, Instant};
 
 mod account;
+mod classes;
 mod eqds;
 mod homa;
 mod lists;
@@ -19,6 +20,7 @@ mod lists;
 mod model;
 mod sender;
 
+pub use classes::{DATA_CLASSES, UnscheduledClasses};
 pub use eqds::{Eqds, EqdsParameters};
 pub use homa::{Homa, HomaParameters};
 pub use sender::{CreditSender, CreditSenderParameters};
@@ -43,6 +45,8 @@ pub struct Credit {
     /// Bytes granted in addition to all earlier grants. Zero repeats the running total, for a
     /// sender that seems to have missed an earlier grant.
     pub bytes: u32,
+    /// Class of data, 0 (the lowest) to 6, in which the sender is to send on its credit.
+    pub class: u8,
 }
 
 /// Decides which sender may send when. One object per NIC, at the receiver.

@@ -56,8 +56,8 @@ pub use backpressure::{Backpressure, BackpressureParameters};
 pub use bitmap::Bitmap;
 pub use caqm::{Caqm, CaqmParameters};
 pub use credit::{
-    Credit, CreditPolicy, CreditRequest, CreditSender, CreditSenderParameters, Eqds,
-    EqdsParameters, Homa, HomaParameters, SourceId,
+    Credit, CreditPolicy, CreditRequest, CreditSender, CreditSenderParameters, DATA_CLASSES, Eqds,
+    EqdsParameters, Homa, HomaParameters, SourceId, UnscheduledClasses,
 };
 pub use cubic::{Cubic, CubicParameters};
 pub use dcqcn::{Dcqcn, DcqcnParameters};

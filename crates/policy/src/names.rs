@@ -99,6 +99,13 @@ pub enum CongestionSpec {
     Nscc(NsccParameters),
 }
 
+impl CongestionSpec {
+    /// True if data may leave in other classes than the lowest.
+    pub fn names_classes_of_data(&self) -> bool {
+        matches!(self, CongestionSpec::Homa(_))
+    }
+}
+
 impl Default for CongestionSpec {
     fn default() -> Self {
         CongestionSpec::Cubic(CubicParameters::default())

@@ -11,7 +11,7 @@
 
 use fairway_wire::{Duration, Instant};
 
-use crate::CreditRequest;
+use crate::{CreditRequest, UnscheduledClasses};
 
 /// Information of one acknowledgement about a whole channel.
 #[derive(Clone, Copy, Debug, Default)]
@@ -115,6 +115,15 @@ pub trait CongestionControl: Send {
     /// `backlog_bytes` still wait on the channel: posted and not sent, or lost and not
     /// retransmitted.
     fn on_sent(&mut self, _now: Instant, _bytes: u32, _backlog_bytes: u64) {}
+    /// Credit in bytes that has not been spent. While there is some, data has the class that the
+    /// receiver granted.
+    fn credit_bytes(&self) -> u64 {
+        0
+    }
+    /// Classes of data that leaves without credit. They never change.
+    fn unscheduled_classes(&self) -> UnscheduledClasses {
+        UnscheduledClasses::NONE
+    }
     /// Bytes that may leave, new or retransmitted, before more credit arrives. Nothing leaves while
     /// it is zero; a packet may exceed it.
     fn allowance_bytes(&self) -> u64 {

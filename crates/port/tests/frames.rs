@@ -58,7 +58,7 @@ fn receive(far: &mut FrameSocket) -> Vec<u8> {
 
 fn frame(flow: &Flow, length: usize, number: u8) -> Vec<u8> {
     let mut frame = vec![number; flow.header_bytes() + length];
-    flow.complete(&mut frame, Ecn::Capable);
+    flow.complete(&mut frame, 0, Ecn::Capable);
     frame
 }
 

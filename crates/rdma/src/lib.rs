@@ -41,7 +41,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use ::fairway::{DatapathKind, SocketShortage};
+use ::fairway::{DatapathKind, Dscp, SocketShortage};
 use fairway_roce::{
     Change, ChangeError, Completion, Counters, Event, MemoryRegion, MemoryRequest, PostError,
     QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, WorkRequest,
@@ -451,6 +451,8 @@ pub struct ProviderOptions {
     pub paths: Option<u32>,
     /// Fairway: the way that packets take; `None` for the default.
     pub datapath: Option<DatapathKind>,
+    /// Code points (DSCP) of packets; `None` for the default.
+    pub dscp: Option<Dscp>,
 }
 
 impl ProviderOptions {
@@ -467,6 +469,7 @@ impl ProviderOptions {
             service_levels: ServiceLevels::default(),
             paths: None,
             datapath: None,
+            dscp: None,
         }
     }
 }

@@ -135,7 +135,7 @@ struct Parts {
 
 /// Sets up the wait for the sockets of a process and for its slot.
 fn assemble(opened: sockets::Opened) -> Result<Parts, ProviderError> {
-    let sockets::Opened { slot, datapath, locals, segmentation } = opened;
+    let sockets::Opened { slot, datapath, locals, segmentation, dscp } = opened;
     let failed = |error| ProviderError::Io("watch the sockets", error);
     let port = datapath.port();
     let (background, look) = (port.waiter().map_err(failed)?, port.waiter().map_err(failed)?);
@@ -144,7 +144,7 @@ fn assemble(opened: sockets::Opened) -> Result<Parts, ProviderError> {
     let network = Network::new(slot.clone(), locals, port.local_addrs().to_vec());
     let mut sockets = Sockets::new(datapath, Some(look), POLLS_PER_CHECK);
     sockets.watch_other(slot.fd()).map_err(failed)?;
-    let io = Io::new(0, sockets, Packets::new(segmentation));
+    let io = Io::new(0, sockets, Packets::new(segmentation)).with_dscp(dscp);
     Ok(Parts { network, io, background, slot })
 }
 

@@ -2,11 +2,12 @@
 //! which leaves in one system call.
 
 use fairway_port::{Address, Arrival, RawSlice, Sent, Train};
-use fairway_wire::{Duration, Instant};
+use fairway_wire::{Duration, Instant, Priority};
 
 use crate::burst::Burst;
 use crate::clock;
 use crate::delayed_ack::ANSWER_WITHIN;
+use crate::dscp::Dscp;
 use crate::sockets::{Sockets, ns};
 
 /// Time after which a full socket is tried again.
@@ -83,6 +84,10 @@ pub struct Io<C: Companion> {
 pub struct Outbox<C: Companion> {
     train: Train,
     bound_for: Option<Destination>,
+    /// Class of the first packet of the run, with which all of them are sent.
+    class: Priority,
+    /// Code points of the classes.
+    dscp: Dscp,
     /// The packet that begins the next run.
     pub pending: Option<C::Pending>,
     /// A delayed acknowledgement, which leaves together with the application's answer.
@@ -121,13 +126,29 @@ impl<C: Companion> Outbox<C> {
         }
     }
 
-    /// Adds a packet to the run.
-    pub fn append(&mut self, bound: Destination, header: &[u8], payload: RawSlice) -> Appended {
-        if self.bound_for.is_some_and(|other| other != bound) {
+    /// Adds a packet to the run. All packets of a run leave with the class of its first one: a
+    /// control packet behind data would not pass that data anyway, and data behind a control packet
+    /// is no longer than that. Data of different classes is not mixed.
+    pub fn append(
+        &mut self,
+        bound: Destination,
+        class: Priority,
+        header: &[u8],
+        payload: RawSlice,
+    ) -> Appended {
+        let is_mixed = class != self.class
+            && class != Priority::CONTROL
+            && self.class != Priority::CONTROL
+            && self.has_run();
+        if is_mixed || self.bound_for.is_some_and(|other| other != bound) {
             return Appended::Next;
         }
         match self.train.push(header, payload) {
             Ok(()) => {
+                if self.bound_for.is_none() {
+                    self.class = class;
+                    self.train.set_dscp(self.dscp.of(class));
+                }
                 self.bound_for = Some(bound);
                 Appended::Yes
             }
@@ -174,6 +195,8 @@ impl<C: Companion> Io<C> {
         let outbox = Outbox {
             train: sockets.datapath.port().new_train(),
             bound_for: None,
+            class: Priority::DATA,
+            dscp: Dscp::OFF,
             pending: None,
             held: None,
             ack_deadline: None,
@@ -192,6 +215,13 @@ impl<C: Companion> Io<C> {
             polled_at: Instant::ZERO,
             successful: false,
         }
+    }
+
+    /// Sends packets with these code points.
+    #[must_use]
+    pub fn with_dscp(mut self, dscp: Dscp) -> Self {
+        self.outbox.dscp = dscp;
+        self
     }
 
     /// Time at which the sockets require the next poll even if nothing arrives; `None`: never.

@@ -47,6 +47,7 @@ mod burst;
 pub mod clock;
 mod crowding;
 mod delayed_ack;
+mod dscp;
 mod error;
 mod execution;
 mod io;
@@ -67,6 +68,7 @@ mod xdp;
 
 pub use burst::{Burst, SMALL, SmallPosts};
 pub use delayed_ack::DelayedAck;
+pub use dscp::{Dscp, UnknownDscp};
 pub use error::SystemError;
 pub use execution::{execute_due, report};
 pub use io::{Appended, Companion, Destination, Io, Outbox};

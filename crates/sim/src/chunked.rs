@@ -1,6 +1,8 @@
 //! A congestion control with chunks of a given size.
 
-use fairway_ub::policy::{AckSample, CongestionControl, CreditRequest, LossSample};
+use fairway_ub::policy::{
+    AckSample, CongestionControl, CreditRequest, LossSample, UnscheduledClasses,
+};
 use fairway_ub::wire::Instant;
 
 /// Wraps a congestion control and replaces its chunk size by `bytes`.
@@ -54,6 +56,12 @@ impl CongestionControl for Chunked {
     }
     fn credit_ahead_bytes(&self) -> u64 {
         self.inner.credit_ahead_bytes()
+    }
+    fn credit_bytes(&self) -> u64 {
+        self.inner.credit_bytes()
+    }
+    fn unscheduled_classes(&self) -> UnscheduledClasses {
+        self.inner.unscheduled_classes()
     }
     fn on_sent(&mut self, now: Instant, bytes: u32, backlog_bytes: u64) {
         self.inner.on_sent(now, bytes, backlog_bytes);

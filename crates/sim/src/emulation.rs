@@ -4,13 +4,13 @@
 //! An emulation reads no clock. A caller that passes real time is an emulator
 //! ([`Emulation::next_ps`] returns when to call again); one that passes any other time is a test.
 
-use super::packets::{NONE, PacketHeaders, PacketMeta};
+use super::packets::{NONE, PacketHeaders, PacketMeta, class_of};
 use super::partition::Partition;
 use super::plan::Plan;
 use super::scenario::{Overflow, Scenario};
 use crate::error::SimulationError;
 use fairway_ub::Received;
-use fairway_ub::wire::{Close, Cna, Ecn, Packet, Psn, Route, Tpn};
+use fairway_ub::wire::{Close, Cna, Ecn, Packet, Priority, Psn, Route, Tpn};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ pub struct Frame {
     pub entropy: u32,
     /// Bytes that the frame takes on a wire.
     pub bytes: u32,
-    /// True if the frame has priority over data.
-    pub urgent: bool,
+    /// Class of the frame.
+    pub priority: Priority,
 }
 
 /// Counts of frames since the emulation began.
@@ -74,7 +74,7 @@ impl Emulation {
             ..scenario
         };
         let hosts = scenario.network.hosts as usize;
-        let plan = Arc::new(Plan::new(scenario, 1));
+        let plan = Arc::new(Plan::of_any(scenario, 1));
         let mut partition = Partition::new(&plan, 0, (0..hosts).map(|_| None).collect());
         partition.handed = Some(Vec::new());
         Ok(Emulation { partition, frames: Vec::new(), last_ps: 0 })
@@ -107,7 +107,7 @@ impl Emulation {
             via: NONE,
             arrived: NONE,
             path: frame.entropy as u8,
-            class: u8::from(!frame.urgent),
+            class: class_of(frame.priority),
             marked: false,
             trimmed: false,
             hops: 0,
@@ -192,6 +192,7 @@ fn controller_proxy() -> Received {
         source_tpn: Tpn::new(0),
         destination_tpn: Tpn::new(0),
         path: 0,
+        priority: Priority::CONTROL,
     };
     Received {
         route,

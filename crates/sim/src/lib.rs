@@ -70,6 +70,7 @@ pub use emulation::{Emulation, EmulationCounters, Frame};
 pub use error::{SettingsError, SimulationError};
 pub use fairway_collectives::Means;
 pub use fairway_ub::control::TraceRecord;
+pub use fairway_ub::wire::Priority;
 pub use group::Group;
 pub use program::{Program, Protocol};
 pub use quantiles::Quantiles;

@@ -5,7 +5,7 @@ use super::roce::RoceNic;
 use super::scenario::Scenario;
 use fairway_device::Ranges;
 use fairway_device::drive::{Access, AccessOf, Driven, Driver};
-use fairway_ub::wire::{Ecn, Instant, header_len};
+use fairway_ub::wire::{Ecn, Instant, Priority, header_len};
 use fairway_ub::{CompletionQueueId, LocalRange, Received, Status, Transmit, UbDevice};
 
 /// Reports at once that an access was carried out, because payload has no bytes in the simulator.
@@ -47,6 +47,7 @@ pub(crate) struct Outgoing {
     pub(crate) destination: u32,
     /// Path number among all paths of the pair of hosts.
     pub(crate) path: u8,
+    pub(crate) priority: Priority,
 }
 
 impl Outgoing {
@@ -61,6 +62,8 @@ impl Outgoing {
             payload,
             destination: crate::endpoint::host_of(route.destination),
             path: scenario.path_of(&route),
+            // In the simulator requests without payload have the class of control packets, too.
+            priority: if payload == 0 { Priority::CONTROL } else { route.priority },
         }
     }
 }

@@ -2,9 +2,20 @@
 
 use fairway_roce as roce;
 use fairway_ub::Received;
+use fairway_ub::wire::Priority;
 
 /// Packet index that stands for "no packet".
 pub(crate) const NONE: u32 = u32::MAX;
+
+/// The class of control packets.
+pub(crate) const CONTROL: u8 = 0;
+
+/// The class of a packet in the simulator, in which lower numbers go first: 0 for control, and 7
+/// for data whose sender's policy names no class.
+#[inline]
+pub(crate) fn class_of(priority: Priority) -> u8 {
+    Priority::CONTROL.number() - priority.number()
+}
 
 /// Fields of a packet that switches and links need: half a cache line.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +34,7 @@ pub(crate) struct PacketMeta {
     pub(crate) arrived: u32,
     /// Path that the sender chose.
     pub(crate) path: u8,
-    /// 0: control, which has priority; 1: data.
+    /// [`CONTROL`], which has priority, or a class of data, of which lower numbers go first.
     pub(crate) class: u8,
     /// True if a congested switch has marked the packet.
     pub(crate) marked: bool,

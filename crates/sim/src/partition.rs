@@ -3,11 +3,11 @@
 use super::calendar::{Calendar, Kind};
 use super::capture::Captured;
 use super::host::Host;
-use super::packets::{CrossPartitionPacket, NONE, PacketHeaders, PacketMeta, Packets};
+use super::packets::{CONTROL, CrossPartitionPacket, NONE, PacketHeaders, PacketMeta, Packets};
 use super::placement::Placements;
 use super::plan::{BETWEEN, Plan};
 use super::port::{Admission, Port, PortTally, mix};
-use super::scenario::Routing;
+use super::scenario::{Overflow, Routing};
 use super::switch::Buffers;
 use crate::calendar::NEVER;
 use crate::intake::INTAKE_PORT;
@@ -325,7 +325,7 @@ impl Partition {
     fn offer(&mut self, now: u64, node: u32, port: u32, index: u32) {
         let here = &mut self.ports[port as usize];
         let class = self.packets.meta[index as usize].class;
-        if here.busy_until <= now && !here.armed && !(here.paused && class == 1) {
+        if here.busy_until <= now && !here.armed && !(here.paused && class != CONTROL) {
             return self.transmit(now, port, index);
         }
         let spec = &self.plan.scenario.queue;
@@ -333,13 +333,13 @@ impl Partition {
         let room = match class {
             // A host outside the simulator limits its own queue.
             _ if node < self.plan.scenario.network.hosts => u32::MAX,
-            0 => spec.control_bytes,
+            CONTROL => spec.control_bytes,
             _ => self.buffers.room(spec, node),
         };
-        match here.admit(&mut self.packets.meta, index, room, spec.overflow, tally) {
+        match here.admit(&mut self.packets.meta, index, room, spec, tally) {
             Admission::Queued => {
                 let meta = &self.packets.meta[index as usize];
-                let counts = class == 1 && self.buffers.is_counted() && meta.arrived != NONE;
+                let counts = class != CONTROL && self.buffers.is_counted() && meta.arrived != NONE;
                 if counts && self.buffers.add(spec, node, meta) {
                     let arrived = meta.arrived;
                     self.signal(now, arrived, true);
@@ -351,17 +351,54 @@ impl Partition {
                     self.arm(at, node, port);
                 }
             }
-            Admission::Trimmed => {
-                let headers = &self.packets.headers[index as usize];
-                let meta = &mut self.packets.meta[index as usize];
-                meta.bytes -= headers.payload();
-                meta.class = 0;
-                meta.trimmed = true;
-                self.offer(now, node, port, index);
-            }
+            Admission::Trimmed => self.trim(now, node, port, index),
             Admission::Dropped => {
                 self.totals.dropped += 1;
                 self.packets.free(index);
+            }
+            Admission::Displaces(lower) => {
+                self.displace(now, node, port, lower);
+                self.offer(now, node, port, index);
+            }
+        }
+    }
+
+    /// Cuts off the payload of a packet and queues its header as control.
+    fn trim(&mut self, now: u64, node: u32, port: u32, index: u32) {
+        let headers = &self.packets.headers[index as usize];
+        let meta = &mut self.packets.meta[index as usize];
+        meta.bytes -= headers.payload();
+        meta.class = CONTROL;
+        meta.trimmed = true;
+        self.offer(now, node, port, index);
+    }
+
+    /// Trims or drops a packet that was taken out of a queue for one of a higher class.
+    fn displace(&mut self, now: u64, node: u32, port: u32, index: u32) {
+        let spec = self.plan.scenario.queue;
+        let meta = self.packets.meta[index as usize];
+        self.uncount(now, node, &meta);
+        let tally = &mut self.tallies[port as usize];
+        match spec.overflow {
+            Overflow::Trim => {
+                tally.trims += 1;
+                self.trim(now, node, port, index);
+            }
+            Overflow::Drop => {
+                tally.drops += 1;
+                self.totals.dropped += 1;
+                self.packets.free(index);
+            }
+        }
+    }
+
+    /// Removes a data packet that leaves a queue from the counts of the switch's buffer.
+    #[inline]
+    fn uncount(&mut self, now: u64, node: u32, meta: &PacketMeta) {
+        if meta.class != CONTROL && self.buffers.is_counted() && meta.arrived != NONE {
+            let spec = &self.plan.scenario.queue;
+            if self.buffers.remove(spec, node, meta) {
+                self.signal(now, meta.arrived, false);
             }
         }
     }
@@ -375,13 +412,8 @@ impl Partition {
         let tally = &mut self.tallies[port as usize];
         let salt = port.wrapping_mul(0x85EB_CA6B) ^ self.plan.scenario.seed as u32;
         let Some(index) = here.next(&mut self.packets.meta, spec, salt, tally) else { return };
-        let meta = &self.packets.meta[index as usize];
-        if meta.class == 1 && self.buffers.is_counted() && meta.arrived != NONE {
-            let arrived = meta.arrived;
-            if self.buffers.remove(spec, node, meta) {
-                self.signal(now, arrived, false);
-            }
-        }
+        let meta = self.packets.meta[index as usize];
+        self.uncount(now, node, &meta);
         self.transmit(now, port, index);
         let here = &mut self.ports[port as usize];
         if here.has_work() {

@@ -7,6 +7,7 @@ use super::scenario::{Routing, Scenario};
 use super::traffic::Flow;
 use crate::group::GroupPlan;
 use crate::stream::{Stream, Verb};
+use fairway_sandbox::Policies;
 
 /// Stands for a node that is in every partition. Each partition has the ports towards its own
 /// nodes, so a packet that arrives at such a node belongs to the partition of its destination host.
@@ -127,7 +128,20 @@ impl StreamIndex {
 }
 
 impl Plan {
-    pub(crate) fn new(scenario: Scenario, parts: u32) -> Plan {
+    /// Prepares a scenario whose hosts are simulated.
+    pub(crate) fn new(mut scenario: Scenario, parts: u32) -> Plan {
+        let names_classes =
+            |policies: &Policies| policies.built_in().congestion.names_classes_of_data();
+        let streams = scenario.streams.iter().filter_map(|stream| stream.policy.as_ref());
+        if !scenario.policy.iter().chain(streams).any(names_classes) {
+            // All data is of one class, so the result is the same with one queue for it.
+            scenario.queue.classes = 2;
+        }
+        Plan::of_any(scenario, parts)
+    }
+
+    /// Prepares a scenario whose hosts may send data of any class.
+    pub(crate) fn of_any(scenario: Scenario, parts: u32) -> Plan {
         let network = &scenario.network;
         let parts = parts.clamp(1, u32::from(BETWEEN));
         let part = parts_of(&scenario, parts);

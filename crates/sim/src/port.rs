@@ -1,6 +1,8 @@
 //! An output port and its link: two queues (control has priority), marking, dropping and trimming.
+//!
+//! Where data has several classes, the queue of data is sorted by class ([`DataClasses`]).
 
-use super::packets::{NONE, PacketMeta};
+use super::packets::{CONTROL, NONE, PacketMeta};
 use crate::scenario::{LATENCY_MAX_PS, Marking, Overflow, QueueSpec};
 
 /// Where packets are trimmed, a waiting data packet is sent after this many control packets in a
@@ -51,6 +53,10 @@ impl Queue {
     }
 }
 
+mod classes;
+
+pub(crate) use classes::DataClasses;
+
 /// A port that sends onto one link: one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
@@ -88,10 +94,13 @@ pub(crate) enum Admission {
     /// The packet's header goes on, in the control queue.
     Trimmed,
     Dropped,
+    /// There is room if this packet of a lower class, which was taken out of the queue, goes
+    /// instead: it is to be trimmed or dropped.
+    Displaces(u32),
 }
 
 /// Counters of a port that are rarely accessed.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct PortTally {
     pub(crate) drops: u64,
     pub(crate) trims: u64,
@@ -103,6 +112,8 @@ pub(crate) struct PortTally {
     pub(crate) paused_ps: u64,
     /// Time at which the current pause began.
     pub(crate) paused_since: u64,
+    /// The parts of the queue of data; used where data has several classes.
+    pub(crate) classes: DataClasses,
 }
 
 /// Latency of a link in picoseconds, below 2^40 (1.1 s), in five bytes: with eight, a port would
@@ -186,8 +197,46 @@ impl Port {
     }
 
     /// Queues a data packet until the peer ends its pause.
-    pub(crate) fn hold(&mut self, packets: &mut [PacketMeta], index: u32) {
-        self.queues[1].push(packets, index);
+    pub(crate) fn hold(
+        &mut self,
+        packets: &mut [PacketMeta],
+        index: u32,
+        spec: &QueueSpec,
+        tally: &mut PortTally,
+    ) {
+        self.push_data(packets, index, spec, tally);
+    }
+
+    #[inline]
+    fn push_data(
+        &mut self,
+        packets: &mut [PacketMeta],
+        index: u32,
+        spec: &QueueSpec,
+        tally: &mut PortTally,
+    ) {
+        if spec.has_data_classes() {
+            tally.classes.push(&mut self.queues[1], packets, index, spec.classes);
+        } else {
+            self.queues[1].push(packets, index);
+        }
+    }
+
+    /// Takes the first packet of the highest class of data, with the bytes of its class that were
+    /// queued.
+    #[inline]
+    fn pop_data(
+        &mut self,
+        packets: &[PacketMeta],
+        spec: &QueueSpec,
+        tally: &mut PortTally,
+    ) -> Option<(u32, u32)> {
+        let length = self.queues[1].bytes;
+        let index = self.queues[1].pop(packets)?;
+        if !spec.has_data_classes() {
+            return Some((index, length));
+        }
+        Some((index, tally.classes.popped(packets, index, spec.classes)))
     }
 
     /// Bytes in both queues.
@@ -210,33 +259,45 @@ impl Port {
     }
 
     /// Queues a packet, or reports that there is no room. If the result is [`Admission::Trimmed`],
-    /// the caller has to shorten the packet and queue it again as control.
+    /// the caller has to shorten the packet and queue it again as control; if it is
+    /// [`Admission::Displaces`], to dispose of the packet named there and to queue this one again.
     #[inline]
     pub(crate) fn admit(
         &mut self,
         packets: &mut [PacketMeta],
         index: u32,
         room: u32,
-        overflow: Overflow,
+        spec: &QueueSpec,
         tally: &mut PortTally,
     ) -> Admission {
         let meta = packets[index as usize];
-        let queue = &mut self.queues[usize::from(meta.class)];
-        if queue.bytes + meta.bytes > room {
-            if meta.class == 1 && overflow == Overflow::Trim {
+        let is_data = meta.class != CONTROL;
+        if self.queues[usize::from(is_data)].bytes + meta.bytes > room {
+            if is_data
+                && spec.has_data_classes()
+                && let Some(lower) =
+                    tally.classes.displaced(&mut self.queues[1], packets, &meta, spec.classes)
+            {
+                return Admission::Displaces(lower);
+            }
+            if is_data && spec.overflow == Overflow::Trim {
                 tally.trims += 1;
                 return Admission::Trimmed;
             }
             tally.drops += 1;
             return Admission::Dropped;
         }
-        queue.push(packets, index);
+        if is_data {
+            self.push_data(packets, index, spec, tally);
+        } else {
+            self.queues[0].push(packets, index);
+        }
         tally.longest = tally.longest.max(self.waiting());
         Admission::Queued
     }
 
-    /// Takes the packet that may leave now, and marks it if the queue, this packet included, is too
-    /// long.
+    /// Takes the packet that may leave now, and marks it if the queue of its class, this packet
+    /// included, is too long.
     #[inline]
     pub(crate) fn next(
         &mut self,
@@ -256,8 +317,7 @@ impl Port {
         if self.paused {
             return None;
         }
-        let length = self.queues[1].bytes;
-        let index = self.queues[1].pop(packets)?;
+        let (index, length) = self.pop_data(packets, spec, tally)?;
         if is_marked(&spec.marking, length, salt ^ self.packets) {
             packets[index as usize].marked = true;
             tally.marks += 1;

@@ -18,7 +18,7 @@ use fairway_roce::{
 };
 use fairway_ub::policy::{CongestionSpec, DcqcnParameters, DcqcnRateParameters};
 use fairway_ub::wire::roce::{RnrTimer, datagram_len};
-use fairway_ub::wire::{Duration, Ecn, Instant, Psn, Qpn};
+use fairway_ub::wire::{Duration, Ecn, Instant, Priority, Psn, Qpn};
 use fairway_ub::{CompletionQueueId, LocalRange, Rights};
 
 /// Protection domain of all queue pairs and memory.
@@ -275,6 +275,7 @@ impl RoceNic {
             payload,
             destination: transmit.to as u32,
             path: member.map_or(0, |at| self.members[at].1),
+            priority: if payload == 0 { Priority::CONTROL } else { Priority::DATA },
         })
     }
 

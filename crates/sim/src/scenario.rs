@@ -11,7 +11,7 @@ use fairway_ub::Profile;
 use fairway_ub::policy::{
     CongestionSpec, LossSpec, NsccParameters, PathSpec, PolicySpec, RepsParameters,
 };
-use fairway_ub::wire::{Duration, Route};
+use fairway_ub::wire::{Duration, Priority, Route};
 
 /// How a switch chooses among ports that lead to the destination equally well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -162,6 +162,17 @@ pub struct QueueSpec {
     pub shared: Option<SharedBuffer>,
     /// Priority flow control, if switches use it.
     pub pfc: Option<Pfc>,
+    /// Classes that a port serves by strict priority, that of control included: 2 to 8. With fewer
+    /// than 8, neighbouring classes of data are one.
+    pub classes: u8,
+}
+
+impl QueueSpec {
+    /// True if ports tell classes of data from each other.
+    #[inline]
+    pub(crate) fn has_data_classes(&self) -> bool {
+        self.classes > 2
+    }
 }
 
 /// A scenario: the network, its traffic and its transport.
@@ -290,6 +301,7 @@ impl Scenario {
             marking: Marking::Off,
             shared: None,
             pfc: None,
+            classes: Priority::COUNT,
         };
         let mut scenario = Scenario {
             network,

@@ -6,7 +6,7 @@ use super::topology::{Clos, Direct, Network, Planes, Shape, TopologyError, Wirin
 use super::traffic::{self, Sizes, SizesError, TraceError, Traced};
 use fairway_sandbox::Policies;
 use fairway_ub::policy::PolicySpec;
-use fairway_ub::wire::{Duration, Instant};
+use fairway_ub::wire::{Duration, Instant, Priority};
 
 mod collectives;
 mod hosts;
@@ -77,6 +77,7 @@ pub struct Settings {
     window_packets: Option<u32>,
     burst: u32,
     timeout_min: Option<Duration>,
+    classes: u8,
     acknowledge_every: Option<u32>,
     acknowledge_chunks: bool,
     small_messages: Option<u32>,
@@ -143,6 +144,7 @@ impl Default for Settings {
             acknowledge_chunks: false,
             small_messages: None,
             acknowledge_marks: false,
+            classes: Priority::COUNT,
             reorder_tolerance: None,
             end_ps: 1_000_000_000_000,
             check: false,
@@ -360,6 +362,10 @@ impl Settings {
                     pair.map(|(pause_bytes, resume_bytes)| Some(Pfc { pause_bytes, resume_bytes })),
                 )
             }
+            "classes" => {
+                let classes = count(value, 2, u32::from(Priority::COUNT));
+                set(&mut self.classes, classes.map(|classes| classes as u8))
+            }
             "routing" => {
                 let named = Routing::NAMES.iter().find(|(name, _)| *name == value);
                 set(&mut self.routing, named.map(|(_, routing)| *routing))
@@ -509,6 +515,7 @@ impl Settings {
         }
         scenario.queue.marking = self.marking.unwrap_or(scenario.queue.marking);
         (scenario.queue.shared, scenario.queue.pfc) = (self.shared, self.pfc);
+        scenario.queue.classes = self.classes;
         if self.pfc.is_some() && self.queue_bytes.is_none() {
             // PFC is to keep queues short, so the limit of their length must not.
             scenario.queue.bytes = 1 << 30;

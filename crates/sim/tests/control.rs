@@ -139,7 +139,9 @@ fn incasts_end_under_every_law() {
         ("cubic", 1.2),
         ("caqm", 1.5),
         ("eqds:line=400Gbps:window=640K", 1.25),
-        ("homa:window=640K", 1.4),
+        // Packets of low classes are dropped again and again, and each time-out is longer; with one
+        // class of data it is below 1.4.
+        ("homa:window=640K", 2.1),
         ("fixed:960K", 1.5),
         // Their slowest flows grow from 40 Mb/s by 40 Mb/s at a time.
         ("dcqcn:line=400Gbps", 8.0),

@@ -9,8 +9,8 @@ use fairway_device::random::Random;
 use fairway_ub::wire::{
     self, Access, Ack, AckFlags, AtomicOperator, Bypass, BypassOperation, CREDIT_MAX, Close, Cna,
     Credit, CreditRequest, Data, Datagram, Executed, Get, JettyId, MAX_HEADER, Msn, Nak, Operation,
-    Order, Packet, PathReport, PathReports, Probe, Psn, Put, Refusal, Route, Sack, ServiceMode,
-    Tag, Target, TokenId, Tpn, Void,
+    Order, Packet, PathReport, PathReports, Priority, Probe, Psn, Put, Refusal, Route, Sack,
+    ServiceMode, Tag, Target, TokenId, Tpn, Void,
 };
 
 /// Sends a random hostile packet to a node.
@@ -83,6 +83,7 @@ fn forged(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Rand
         source_tpn: theirs.tpn(),
         destination_tpn: own.tpn(),
         path: 0,
+        priority: Priority::DATA,
     };
     // The last data packet from the peer shows its current sequence numbers.
     let Some(last) = world.last_psn(node, own) else { return };
@@ -336,7 +337,8 @@ fn any_packet(random: &mut Random) -> Packet {
             blocked: random.chance(500),
         }),
         3 if random.chance(300) => {
-            Packet::Credit(Credit { total_bytes: random.number() & CREDIT_MAX })
+            let total_bytes = random.number() & CREDIT_MAX;
+            Packet::Credit(Credit { total_bytes, class: Priority::of_data(total_bytes as u8) })
         }
         3 if random.chance(300) => Packet::Probe(Probe {
             number: random.number() as u32 & Probe::NUMBER_MAX,

@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use fairway_wire::{
     Access, Ack, AckFlags, Cna, Data, JettyId, MAX_HEADER, Msn, Operation, Order, PROTOCOL_VERSION,
-    Packet, PathReports, Psn, Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn, decode, encode,
-    header_check,
+    Packet, PathReports, Priority, Psn, Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn,
+    decode, encode, header_check,
 };
 
 /// Number of different packets of each kind; they fit in the first-level cache.
@@ -57,6 +57,7 @@ fn report(name: &str, make: &dyn Fn(u32) -> Packet) {
         source_tpn: Tpn::new(3),
         destination_tpn: Tpn::new(9),
         path: 17,
+        priority: Priority::DATA,
     };
     let packets: Vec<Packet> = (0..PACKETS).map(make).collect();
     let mut bytes = [0u8; MAX_HEADER];

@@ -97,6 +97,10 @@ mod status {
     pub const FUSED: u32 = 5;
 }
 
+/// Byte of a credit packet that holds the class of data sent on that credit: NTH's last, which UB
+/// reserves.
+const GRANTED_CLASS: usize = 15;
+
 /// BitMapSize in SAETPH of the 256-bit maps that Fairway sends; code `c` stands for `64 << c` bits.
 const BITMAP_256: u32 = 2;
 

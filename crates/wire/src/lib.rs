@@ -39,8 +39,8 @@ pub use ids::{Cna, JettyId, Msn, Qpn, TokenId, Tpn};
 pub use packet::{
     Access, Ack, AckFlags, AtomicOperator, BYPASS_BYTES, Bypass, BypassOperation, CREDIT_MAX,
     Close, Credit, CreditRequest, Data, Datagram, ECHO_DELAY_UNIT_NS, EXECUTED_MAX, Ecn, Executed,
-    Get, Nak, Operation, Order, PATH_REPORTS_MAX, Packet, PathReport, PathReports, Probe, Put,
-    Refusal, Route, SACK_BITS, Sack, ServiceMode, Tag, Target, Void,
+    Get, Nak, Operation, Order, PATH_REPORTS_MAX, Packet, PathReport, PathReports, Priority, Probe,
+    Put, Refusal, Route, SACK_BITS, Sack, ServiceMode, Tag, Target, Void,
 };
 pub use paths::{PathSockets, Role, path_sockets, socket_pairs, sockets_for};
 pub use psn::Psn;

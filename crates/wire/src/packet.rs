@@ -5,10 +5,12 @@ use crate::{Cna, JettyId, Msn, Psn, TokenId, Tpn};
 mod credit_request;
 mod executed;
 mod path_reports;
+mod priority;
 
 pub use credit_request::{CREDIT_MAX, Credit, CreditRequest, Probe};
 pub use executed::{EXECUTED_MAX, Executed};
 pub use path_reports::{PATH_REPORTS_MAX, PathReport, PathReports};
+pub use priority::Priority;
 
 /// Source, destination and path of a packet: the NTH and the channel numbers of RTPH.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +25,8 @@ pub struct Route {
     pub destination_tpn: Tpn,
     /// The path: an entropy value, carried in NTH's load-balance factor.
     pub path: u8,
+    /// The class in which switches serve the packet, carried in NTH's SL.
+    pub priority: Priority,
 }
 
 /// One packet of a TP channel, without its payload.

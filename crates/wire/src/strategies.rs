@@ -7,13 +7,15 @@ use std::vec::Vec;
 use crate::*;
 
 pub fn route() -> impl Strategy<Value = Route> {
-    (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u8>()).prop_map(
-        |(source, destination, source_tpn, destination_tpn, path)| Route {
+    let last = (any::<u8>(), 0..Priority::COUNT);
+    (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), last).prop_map(
+        |(source, destination, source_tpn, destination_tpn, (path, level))| Route {
             source: Cna::new(source),
             destination: Cna::new(destination),
             source_tpn: Tpn::new(source_tpn),
             destination_tpn: Tpn::new(destination_tpn),
             path,
+            priority: Priority::new(level),
         },
     )
 }
@@ -271,7 +273,10 @@ pub fn packet() -> impl Strategy<Value = Packet> {
             Packet::CreditRequest(CreditRequest { total_bytes, resend, blocked })
         },
     );
-    let credit = (0..=CREDIT_MAX).prop_map(|total_bytes| Packet::Credit(Credit { total_bytes }));
+    let credit =
+        (0..=CREDIT_MAX, 0..Priority::CONTROL.number()).prop_map(|(total_bytes, class)| {
+            Packet::Credit(Credit { total_bytes, class: Priority::of_data(class) })
+        });
     let turn_ns = proptest::option::of(any::<u32>());
     let probe = (0..=Probe::NUMBER_MAX, turn_ns)
         .prop_map(|(number, turn_ns)| Packet::Probe(Probe { number, turn_ns }));

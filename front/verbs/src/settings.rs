@@ -90,6 +90,7 @@ pub(crate) fn provider(
     options.policy = policy(source, kind)?;
     options.service_levels = parsed(source, "FAIRWAY_WEIGHTS")?.unwrap_or_default();
     options.datapath = parsed(source, "FAIRWAY_DATAPATH")?;
+    options.dscp = parsed(source, "FAIRWAY_DSCP")?;
     options.paths = parsed(source, "FAIRWAY_PATHS")?;
     if let Some(paths) = options.paths.filter(|paths| !(1..=256).contains(paths)) {
         return Err(wrong("FAIRWAY_PATHS", &paths.to_string(), "set it to 1 to 256"));

@@ -1,5 +1,6 @@
 //! The fields of an IP packet that a switch reads, and its ECN mark.
 
+use fairway_sim::Priority;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Preamble, Ethernet header, check sequence and gap: bytes that a packet takes on a wire in
@@ -13,8 +14,8 @@ pub(super) struct Header {
     /// Hash of addresses, protocol and ports, the same for all packets of a flow. Fragments have no
     /// ports.
     pub(super) entropy: u32,
-    /// Whether the packet's class is network control (DSCP 48 and above).
-    pub(super) urgent: bool,
+    /// The packet's class, by its DSCP.
+    pub(super) priority: Priority,
 }
 
 const TCP: u8 = 6;
@@ -41,7 +42,7 @@ fn read4(packet: &[u8]) -> Option<Header> {
     Some(Header {
         destination: Ipv4Addr::from(to).into(),
         entropy: entropy(&fixed[12..20], fixed[9], rest),
-        urgent: fixed[1] >> 2 >= 48,
+        priority: priority_of(fixed[1] >> 2),
     })
 }
 
@@ -52,8 +53,18 @@ fn read6(packet: &[u8]) -> Option<Header> {
     Some(Header {
         destination: Ipv6Addr::from(to).into(),
         entropy: entropy(&fixed[8..40], fixed[6], &packet[40..]),
-        urgent: class >> 2 >= 48,
+        priority: priority_of(class >> 2),
     })
+}
+
+/// The class that a switch gives a packet: that of control for network control (DSCP 48 and above),
+/// the highest of data for expedited forwarding (46), and otherwise the precedence.
+fn priority_of(dscp: u8) -> Priority {
+    match dscp {
+        48.. => Priority::CONTROL,
+        46 => Priority::DATA_MAX,
+        _ => Priority::of_data(dscp >> 3),
+    }
 }
 
 /// FNV-1a over addresses, protocol, and ports if there are any.
@@ -126,7 +137,7 @@ mod tests {
         let mut other = packet(0, [9, 9, 9, 9]);
         other[6] = 0x20;
         assert_eq!(read(&fragment).unwrap().entropy, read(&other).unwrap().entropy);
-        assert!(read(&packet(48 << 2, [0; 4])).unwrap().urgent && !one.urgent);
+        assert!(read(&packet(48 << 2, [0; 4])).unwrap().priority > one.priority);
     }
 
     #[test]

@@ -262,7 +262,7 @@ impl Relay<'_> {
                     to,
                     entropy: header.entropy,
                     bytes: length as u32 + frame::ETHERNET_BYTES,
-                    urgent: header.urgent,
+                    priority: header.priority,
                 };
                 self.flows.note(frame.from, frame.to, frame.entropy);
                 network.send(picoseconds(start.elapsed()), &frame, packet.to_vec());

@@ -130,7 +130,8 @@ impl Builder {
             };
             Error::io(doing, error)
         })?;
-        Ok((open_io(engine as u32, datapath), ports))
+        let io = open_io(engine as u32, datapath).with_dscp(self.dscp.unwrap_or_default());
+        Ok((io, ports))
     }
 
     /// Opens so many sockets at each address of an engine, on consecutive or scattered ports. If no

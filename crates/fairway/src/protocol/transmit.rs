@@ -3,8 +3,8 @@
 use fairway_port::RawSlice;
 use fairway_runtime::{Appended, Destination, Gone, Outbox};
 use fairway_ub::wire::{
-    Ack, AckFlags, BYPASS_BYTES, Duration, ECHO_DELAY_UNIT_NS, Instant, MAX_HEADER, Packet, Route,
-    SETUP_LEN, encode_setup,
+    Ack, AckFlags, BYPASS_BYTES, Duration, ECHO_DELAY_UNIT_NS, Instant, MAX_HEADER, Packet,
+    Priority, Route, SETUP_LEN, encode_setup,
 };
 use fairway_ub::{ChannelId, LocalRange, Transmit};
 
@@ -25,6 +25,7 @@ const CAREFUL_FOR: Duration = Duration::from_ms(10_000);
 /// A packet that will be sent next.
 pub struct Pending {
     bound: Destination,
+    class: Priority,
     header: [u8; SETUP_LEN],
     length: usize,
     payload: RawSlice,
@@ -50,7 +51,13 @@ impl Held {
         let mut header = [0; SETUP_LEN];
         let packet = (&self.route, &Packet::Ack(self.ack));
         let length = channels.encode(self.channel, packet, 0, &mut header)?;
-        Some(Pending { bound: self.bound, header, length, payload: RawSlice::EMPTY })
+        Some(Pending {
+            bound: self.bound,
+            class: self.route.priority,
+            header,
+            length,
+            payload: RawSlice::EMPTY,
+        })
     }
 }
 
@@ -82,7 +89,7 @@ impl Core {
     }
 
     pub(super) fn append_pending(&mut self, io: &mut Io, first: &Pending) -> bool {
-        self.append(io, first.bound, &first.header[..first.length], first.payload)
+        self.append(io, (first.bound, first.class), &first.header[..first.length], first.payload)
     }
 
     /// Adds a set-up message. It forms a run by itself, so that a link that refuses long packets
@@ -95,7 +102,8 @@ impl Core {
         let Some((bound, padded)) = outbox.pop_front() else { return false };
         let mut message = [0; SETUP_LEN];
         encode_setup(&padded.setup, &mut message);
-        self.append(io, bound, &message, padding(padded.length));
+        let way = (bound, Priority::CONTROL);
+        self.append(io, way, &message, padding(padded.length));
         true
     }
 
@@ -125,7 +133,7 @@ impl Core {
         let channel = held.channel.index();
         let Some(packet) = held.encode(now, &self.channels) else { return true };
         let header = &packet.header[..packet.length];
-        let fits = self.append(io, packet.bound, header, packet.payload);
+        let fits = self.append(io, (packet.bound, packet.class), header, packet.payload);
         io.own.measure(|meter| meter.acknowledges(channel, fits));
         fits
     }
@@ -145,10 +153,11 @@ impl Core {
             self.counters.unsendable += 1;
             return true;
         };
+        let way = (bound, transmit.route.priority);
         match self.copy_word(&transmit.gather, &mut header[length..]) {
             Copied::Yes => {
                 let whole = &header[..length + payload.len()];
-                return self.append(io, bound, whole, RawSlice::EMPTY);
+                return self.append(io, way, whole, RawSlice::EMPTY);
             }
             Copied::Gone => {
                 self.ungathered(transmit);
@@ -159,10 +168,10 @@ impl Core {
         let is_datagram = matches!(transmit.packet, Packet::Datagram(_));
         let copies = is_datagram || self.careful_until.is_some();
         if !copies || transmit.gather.length == 0 {
-            return self.append(io, bound, &header[..length], payload);
+            return self.append(io, way, &header[..length], payload);
         }
         match self.copy_payload(io, &transmit.gather) {
-            Ok(Some(copy)) => self.append(io, bound, &header[..length], copy),
+            Ok(Some(copy)) => self.append(io, way, &header[..length], copy),
             // The packet is lost, like any packet that the network drops.
             Ok(None) => true,
             Err(Gone) => {
@@ -215,11 +224,11 @@ impl Core {
     fn append(
         &mut self,
         io: &mut Io,
-        bound: Destination,
+        (bound, class): (Destination, Priority),
         header: &[u8],
         payload: RawSlice,
     ) -> bool {
-        match io.outbox.append(bound, header, payload) {
+        match io.outbox.append(bound, class, header, payload) {
             Appended::Yes => true,
             Appended::Never => {
                 self.counters.unsendable += 1;
@@ -229,7 +238,7 @@ impl Core {
                 let mut room = [0; SETUP_LEN];
                 room[..header.len()].copy_from_slice(header);
                 let length = header.len();
-                io.outbox.pending = Some(Pending { bound, header: room, length, payload });
+                io.outbox.pending = Some(Pending { bound, class, header: room, length, payload });
                 false
             }
         }

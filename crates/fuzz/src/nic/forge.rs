@@ -5,8 +5,8 @@ use fairway_ub::Received;
 use fairway_ub::wire::{
     self, Access, Ack, AckFlags, AtomicOperator, CREDIT_MAX, Credit, CreditRequest, Data, Decoded,
     Ecn, Executed, Get, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, PROTOCOL_VERSION, Packet,
-    PathReport, PathReports, Probe, Psn, Put, Refusal, Route, Sack, ServiceMode, Tag, Target,
-    TokenId, Void, header_check,
+    PathReport, PathReports, Priority, Probe, Psn, Put, Refusal, Route, Sack, ServiceMode, Tag,
+    Target, TokenId, Void, header_check,
 };
 
 use super::side::{MAILBOX, MTU, SECRET, TOKEN, address};
@@ -82,6 +82,7 @@ fn route(pair: &mut Pair<'_>) -> (Route, usize) {
         source_tpn: source.tpn(),
         destination_tpn: destination.tpn(),
         path: code & 1,
+        priority: Priority::new(code >> 1),
     };
     (route, number)
 }
@@ -318,7 +319,10 @@ pub(super) fn news(pair: &mut Pair<'_>) -> Option<Received> {
             resend: script.flag(),
             blocked: script.flag(),
         }),
-        6 => Packet::Credit(Credit { total_bytes: script.long() & CREDIT_MAX }),
+        6 => {
+            let total_bytes = script.long() & CREDIT_MAX;
+            Packet::Credit(Credit { total_bytes, class: Priority::of_data(total_bytes as u8) })
+        }
         _ => Packet::Probe(Probe {
             number: script.number() & Probe::NUMBER_MAX,
             turn_ns: script.flag().then(|| script.number()),

@@ -37,7 +37,10 @@ use fairway_wire::{Duration, Instant};
 
 use super::account::Account;
 use super::lists::Lists;
-use super::{Credit, CreditPolicy, CreditRequest, CreditSenderParameters, SourceId, time_of};
+use super::{
+    Credit, CreditPolicy, CreditRequest, CreditSenderParameters, SourceId, UnscheduledClasses,
+    time_of,
+};
 use crate::chunk::CHUNK_BYTES;
 
 const RESEND: usize = 0;
@@ -90,6 +93,7 @@ impl EqdsParameters {
             quantum_bytes: self.quantum_bytes,
             ahead_bytes: self.ahead_bytes,
             timeout: self.timeout,
+            classes: UnscheduledClasses::NONE,
         }
     }
 }
@@ -270,7 +274,7 @@ impl CreditPolicy for Eqds {
         self.lists.place(source, (list != RESEND).then_some(list));
         self.lists.send_back(source);
         self.sort(source, false);
-        Some(Credit { source, bytes })
+        Some(Credit { source, bytes, class: 0 })
     }
 
     fn poll_at(&self) -> Option<Instant> {

@@ -40,7 +40,7 @@
 
 use fairway_wire::{Duration, Instant};
 
-use super::{CreditRequest, Eqds, Homa};
+use super::{CreditRequest, Eqds, Homa, UnscheduledClasses};
 use crate::chunk::{chunk_bytes, packet_bytes};
 use crate::{AckSample, CongestionControl, Cubic, LossSample};
 
@@ -64,6 +64,8 @@ pub struct CreditSenderParameters {
     pub ahead_bytes: u64,
     /// Time without credit after which a request is repeated.
     pub timeout: Duration,
+    /// Classes of data that is sent without credit.
+    pub classes: UnscheduledClasses,
 }
 
 /// The congestion control of a sender that needs credit.
@@ -198,6 +200,14 @@ impl CongestionControl for CreditSender {
 
     fn credit_ahead_bytes(&self) -> u64 {
         self.parameters.ahead_bytes
+    }
+
+    fn credit_bytes(&self) -> u64 {
+        self.balance()
+    }
+
+    fn unscheduled_classes(&self) -> UnscheduledClasses {
+        self.parameters.classes
     }
 
     fn on_ack(&mut self, sample: &AckSample) {

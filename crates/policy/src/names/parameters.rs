@@ -330,15 +330,20 @@ impl Parameters for EqdsParameters {
 
 impl Parameters for HomaParameters {
     const NAME: &'static str = Homa::NAME;
-    const FIELDS: &'static [&'static str] = &["window", "quantum", "overcommit", "max", "timeout"];
+    const FIELDS: &'static [&'static str] =
+        &["window", "quantum", "overcommit", "cut1", "cut2", "cut3", "max", "timeout"];
     const KNOWN: &'static str = "it takes window=, quantum=, max= (bytes; not zero), overcommit= \
-                                 (1 to 64) and timeout= (a time, not zero)";
+                                 (at most 64), cut1=, cut2=, cut3= (bytes, ascending; 0 for one \
+                                 class less) and timeout= (a time, not zero)";
 
     fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
         Some(match name {
             "window" => Slot::Bytes(&mut self.window_bytes),
             "quantum" => Slot::Bytes(&mut self.quantum_bytes),
             "overcommit" => Slot::Count(&mut self.overcommit),
+            "cut1" => Slot::Bytes(&mut self.cutoffs[0]),
+            "cut2" => Slot::Bytes(&mut self.cutoffs[1]),
+            "cut3" => Slot::Bytes(&mut self.cutoffs[2]),
             "max" => Slot::Bytes(&mut self.max_bytes),
             "timeout" => Slot::Time(&mut self.timeout),
             _ => return None,
@@ -347,7 +352,8 @@ impl Parameters for HomaParameters {
 
     fn is_sound(&self) -> bool {
         let bytes = self.window_bytes > 0 && self.quantum_bytes > 0 && self.max_bytes > 0;
-        bytes && self.overcommit <= 64 && self.timeout > Duration::ZERO
+        let used = self.cutoffs.iter().filter(|cutoff| **cutoff > 0);
+        bytes && used.is_sorted() && self.overcommit <= 64 && self.timeout > Duration::ZERO
     }
 }
 

@@ -73,7 +73,8 @@ fn printed_specification_parses_to_the_same() {
         "cc=swift:target=1us:range=2us:hop=2us:endpoint=50us:fsmin=40K:fsmax=120K,path=spray,loss=sack",
         "cc=eqds,path=spray,loss=sack",
         "cc=eqds:line=10Gbps:quantum=16K:window=128K:ahead=32K:max=4M:timeout=1ms,path=p2c,loss=sack",
-        "cc=homa:window=64K:quantum=4K:overcommit=2:max=1M:timeout=200us,path=spray,loss=sack",
+        "cc=homa:window=64K:quantum=4K:overcommit=2:cut1=1K:cut2=20K:cut3=90K:\
+         max=1M:timeout=200us,path=spray,loss=sack",
         "cc=backpressure:line=10Gbps:min=1Mbps:ai=1Gbps:beta=300:window=1M:loss=0,path=plb,loss=sack",
         "cc=cubic,path=flowlet:gap=50us,loss=sack",
         "cc=cubic,path=least-rtt,loss=sack",
@@ -184,6 +185,7 @@ fn bad_parameters_are_refused() {
         "eqds:quantum=0",
         "eqds:timeout=0us",
         "homa:overcommit=65",
+        "homa:cut1=2M:cut2=1M",
         "homa:window=0",
         "backpressure:min=200Gbps",
         "backpressure:beta=1001",

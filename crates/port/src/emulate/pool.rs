@@ -21,12 +21,13 @@ pub(super) struct Parcel {
     pub(super) route: Route,
 }
 
-/// The socket, the destination and the congestion bits of a packet that is sent.
+/// The socket, the destination, the congestion bits and the code point of a packet that is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Route {
     pub(super) socket: usize,
     pub(super) to: Address,
     pub(super) ecn: Ecn,
+    pub(super) dscp: u8,
 }
 
 impl Pool {

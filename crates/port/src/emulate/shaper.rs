@@ -132,7 +132,8 @@ impl Shaper {
             return port.send(route.0, route.1, train);
         }
         let mut exit = Exit { port, store: &mut self.store, out: &mut self.out };
-        let mut route = Route { socket: route.0, to: *route.1, ecn: train.ecn() };
+        let (ecn, dscp) = (train.ecn(), train.dscp());
+        let mut route = Route { socket: route.0, to: *route.1, ecn, dscp };
         for index in 0..train.len() {
             let decision = lane.model.offer(now_ns, train.packet_len(index));
             lane.offered += 1;
@@ -348,6 +349,7 @@ impl Exit<'_> {
             self.flush();
             self.out.route = Some(route);
             self.out.train.set_ecn(route.ecn);
+            self.out.train.set_dscp(route.dscp);
         }
         // The packet fits an empty train, because it came from one, or from a receive call that
         // accepts no longer packets.

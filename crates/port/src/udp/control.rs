@@ -2,6 +2,8 @@
 
 use fairway_wire::Ecn;
 
+use crate::udp::train::Train;
+
 /// A buffer for ancillary data, aligned as the kernel requires.
 #[repr(C, align(8))]
 pub(super) struct Control {
@@ -22,9 +24,14 @@ impl Control {
         self.push(libc::SOL_UDP, libc::UDP_SEGMENT, size);
     }
 
-    /// Sets the congestion bits of the packets of this call.
-    pub(super) fn push_ecn(&mut self, ipv6: bool, ecn: Ecn) {
-        let bits = ecn_bits(ecn);
+    /// Sets the congestion bits and the code point of the packets of this call, unless they are
+    /// those of the socket: ECN-capable, and best effort.
+    #[inline]
+    pub(super) fn push_traffic_class(&mut self, ipv6: bool, train: &Train) {
+        if train.ecn() == Ecn::Capable && train.dscp() == 0 {
+            return;
+        }
+        let bits = libc::c_int::from(train.dscp()) << 2 | ecn_bits(train.ecn());
         if ipv6 {
             self.push(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, bits);
         } else {

@@ -4,8 +4,6 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-use fairway_wire::Ecn;
-
 use crate::limits::SEGMENTS_MAX;
 use crate::udp::address::Address;
 use crate::udp::control::Control;
@@ -178,9 +176,7 @@ impl UdpPort {
             // A train is at most 65,000 bytes long, so its segment size fits 16 bits.
             control.push_segment_size(train.segment_size() as u16);
         }
-        if train.ecn() != Ecn::Capable {
-            control.push_ecn(to.is_ipv6(), train.ecn());
-        }
+        control.push_traffic_class(to.is_ipv6(), train);
         control.attach(&mut message);
         // SAFETY: address, pieces and control outlive the call. The pieces point into the train,
         // and at payload that is readable until the send returns, by the promise of
@@ -204,9 +200,7 @@ impl UdpPort {
     /// Sends packet by packet, with one call for as many as the kernel accepts.
     fn send_single_file(&mut self, socket: usize, to: &Address, train: &Train) -> io::Result<Sent> {
         let mut control = Control::new();
-        if train.ecn() != Ecn::Capable {
-            control.push_ecn(to.is_ipv6(), train.ecn());
-        }
+        control.push_traffic_class(to.is_ipv6(), train);
         let address = self.for_socket(socket, to);
         self.send_unsegmented.messages.clear();
         for index in 0..train.len() {

@@ -29,6 +29,8 @@ pub struct Train {
     /// True once a shorter packet was pushed, which has to be the last.
     closed: bool,
     ecn: Ecn,
+    /// Code point of all packets, below 64.
+    dscp: u8,
 }
 
 // SAFETY: the raw addresses in `gather` point into `headers`, which moves along, and at payload
@@ -72,10 +74,11 @@ impl Train {
             bytes: 0,
             closed: false,
             ecn: Ecn::Capable,
+            dscp: 0,
         }
     }
 
-    /// Removes all packets; the next ones are sent ECN-capable and unmarked.
+    /// Removes all packets; the next ones are sent ECN-capable and unmarked, as best effort.
     pub fn clear(&mut self) {
         self.segments.clear();
         self.gather.clear();
@@ -84,6 +87,7 @@ impl Train {
         self.bytes = 0;
         self.closed = false;
         self.ecn = Ecn::Capable;
+        self.dscp = 0;
     }
 
     /// Adds a packet: `header`, which is copied, then `payload`. Either may be empty, but not both.
@@ -147,6 +151,20 @@ impl Train {
     /// The congestion bits with which these packets are sent.
     pub fn ecn(&self) -> Ecn {
         self.ecn
+    }
+
+    /// Sets the code point (DSCP) of all packets of this train, 0 to 63 (until [`Train::clear`]).
+    ///
+    /// # Panics
+    /// If the number is above 63.
+    pub fn set_dscp(&mut self, dscp: u8) {
+        assert!(dscp < 64, "DSCP {dscp}");
+        self.dscp = dscp;
+    }
+
+    /// The code point with which these packets are sent.
+    pub fn dscp(&self) -> u8 {
+        self.dscp
     }
 
     /// Number of packets yet to be sent.

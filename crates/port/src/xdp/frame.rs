@@ -79,24 +79,26 @@ impl Flow {
         FRAME_MAX - self.length
     }
 
-    /// Completes a frame whose payload is in place behind [`Flow::header_bytes`].
+    /// Completes a frame whose payload is in place behind [`Flow::header_bytes`]. `dscp` is the
+    /// packet's code point, below 64.
     ///
     /// # Panics
     /// The frame is shorter than the headers.
-    pub fn complete(&self, frame: &mut [u8], ecn: Ecn) {
+    pub fn complete(&self, frame: &mut [u8], dscp: u8, ecn: Ecn) {
         let length = frame.len();
         frame[..self.length].copy_from_slice(&self.headers[..self.length]);
-        let ecn = crate::udp::ecn_bits(ecn) as u8;
+        let class = dscp << 2 | crate::udp::ecn_bits(ecn) as u8;
         if self.length == ETHERNET + V4 + UDP {
             let total = ((length - ETHERNET) as u16).to_be_bytes();
             let mut sum = self.ip;
-            sum.add(&[0, ecn, total[0], total[1]]);
-            frame[ETHERNET + 1] = ecn;
+            sum.add(&[0, class, total[0], total[1]]);
+            frame[ETHERNET + 1] = class;
             frame[ETHERNET + 2..ETHERNET + 4].copy_from_slice(&total);
             frame[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&sum.checksum());
         } else {
             let rest = (length - ETHERNET - V6) as u16;
-            frame[ETHERNET + 1] = ecn << 4;
+            frame[ETHERNET] = 0x60 | class >> 4;
+            frame[ETHERNET + 1] = class << 4;
             frame[ETHERNET + 4..ETHERNET + 6].copy_from_slice(&rest.to_be_bytes());
         }
         let udp = self.length - UDP;

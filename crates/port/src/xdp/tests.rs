@@ -20,8 +20,13 @@ fn flow((from, to): (&str, &str)) -> (SocketAddr, SocketAddr, Flow) {
 
 /// Returns a frame with `length` bytes of payload.
 fn frame(flow: &Flow, length: usize, ecn: Ecn) -> Vec<u8> {
+    frame_of_class(flow, length, 0, ecn)
+}
+
+/// The same with a code point.
+fn frame_of_class(flow: &Flow, length: usize, dscp: u8, ecn: Ecn) -> Vec<u8> {
     let mut frame: Vec<u8> = (0..flow.header_bytes() + length).map(|at| (at * 31) as u8).collect();
-    flow.complete(&mut frame, ecn);
+    flow.complete(&mut frame, dscp, ecn);
     frame
 }
 
@@ -114,4 +119,17 @@ fn packets_without_a_checksum_are_refused() {
 fn addresses_of_two_families_have_no_flow() {
     let (one, other) = (PAIRS[0].0.parse().unwrap(), PAIRS[1].1.parse().unwrap());
     assert!(Flow::new(HERE, NEXT, one, other).is_none());
+}
+
+#[test]
+fn code_point_is_in_the_header_and_the_checksum_covers_it() {
+    for pair in PAIRS {
+        let (_, _, flow) = flow(pair);
+        let at = 14;
+        let frame = frame_of_class(&flow, 100, 48, Ecn::Congested);
+        let first = u16::from_be_bytes([frame[at], frame[at + 1]]);
+        let class = if first >> 12 == 4 { first & 0xff } else { first >> 4 & 0xff };
+        assert_eq!(class, 48 << 2 | 0b11, "{pair:?}");
+        assert_eq!(parse(&frame).map(|packet| packet.ecn), Some(Ecn::Congested), "{pair:?}");
+    }
 }

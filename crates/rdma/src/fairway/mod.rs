@@ -195,6 +195,9 @@ fn build(options: &ProviderOptions, addresses: &[IpAddr], slot: u8) -> Result<Ar
     if let Some(policy) = &options.policy {
         builder = builder.policy_named(policy);
     }
+    if let Some(dscp) = options.dscp {
+        builder = builder.dscp(dscp);
+    }
     if let Some(datapath) = options.datapath {
         builder = builder.datapath(datapath);
     }

@@ -4,6 +4,7 @@
 use fairway_port::{RawSlice, TRAIN_BYTES_MAX};
 use fairway_roce::Transmit;
 use fairway_runtime::{Appended, Companion, Destination, Io};
+use fairway_ub::wire::Priority;
 use fairway_ub::wire::roce::{self, Icrc, Operation, Outer, Packet, Syndrome};
 use std::net::{IpAddr, SocketAddr};
 use std::ptr::NonNull;
@@ -127,12 +128,21 @@ pub(super) fn push(
     tail.copy_from_slice(icrc.trailer(payload).bytes());
     // SAFETY: the room is not written here, nor freed, before the train was sent and cleared.
     let slice = unsafe { RawSlice::new(bytes.as_ptr(), length) };
-    match io.outbox.append(bound, &[], slice) {
+    match io.outbox.append(bound, class_of(packet), &[], slice) {
         Appended::Yes => {
             io.own.room.used += length;
             Pushed::Yes
         }
         Appended::Next | Appended::Never => Pushed::No,
+    }
+}
+
+/// The class of a packet. Acknowledgements have that of data, because one that overtakes answers to
+/// READs makes these seem lost.
+fn class_of(packet: &Packet) -> Priority {
+    match packet.operation {
+        Operation::Cnp => Priority::CONTROL,
+        _ => Priority::DATA,
     }
 }
 

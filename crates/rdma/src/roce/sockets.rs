@@ -4,6 +4,7 @@
 //! All packets are sent from the slot's own socket: one source port, and so one path through
 //! networks that choose paths by it.
 
+use ::fairway::Dscp;
 use std::io;
 
 use fairway_port::{Datapath, Impaired, UdpPort};
@@ -23,6 +24,8 @@ pub(super) struct Opened {
     pub(super) locals: Vec<Local>,
     /// True if the kernel segments trains.
     pub(super) segmentation: bool,
+    /// Code points of packets.
+    pub(super) dscp: Dscp,
 }
 
 /// Opens the sockets, on a slot that is claimed with them.
@@ -62,7 +65,8 @@ fn complete(
         None => Box::new(port),
         Some((spec, seed)) => Box::new(Impaired::new(port, spec, *seed, ns(clock::now()))),
     };
-    Opened { slot, datapath, locals, segmentation }
+    let dscp = options.dscp.unwrap_or_default();
+    Opened { slot, datapath, locals, segmentation, dscp }
 }
 
 /// Opens the sockets of a slot.

@@ -214,7 +214,7 @@ fn push(queue: &mut FrameSocket, flow: &Flow, train: &Train) -> Result<(), Stopp
             // SAFETY: the train's owner promised that the payload stays the application's while it
             // is in the train.
             unsafe { copy_payload(&mut frame[place..], train.payload(index))? };
-            flow.complete(frame, train.ecn());
+            flow.complete(frame, train.dscp(), train.ecn());
             Ok::<_, Gone>(())
         });
         match pushed {

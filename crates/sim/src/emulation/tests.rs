@@ -1,5 +1,6 @@
 use super::{Emulation, Frame};
 use crate::Settings;
+use fairway_ub::wire::Priority;
 
 /// Two leaves of two hosts each, two spines; links of 1 Gb/s and 10 us.
 fn network(more: &str) -> Emulation {
@@ -10,7 +11,7 @@ fn network(more: &str) -> Emulation {
 }
 
 fn frame(from: u32, to: u32, entropy: u32) -> Frame {
-    Frame { from, to, entropy, bytes: 1250, urgent: false }
+    Frame { from, to, entropy, bytes: 1250, priority: Priority::DATA }
 }
 
 const US: u64 = 1_000_000;

@@ -6,7 +6,7 @@ use crate::calendar::NEVER;
 use crate::endpoint::{Posted, SLOT_BITS};
 use crate::intake::{Entrance, INTAKE_PORT};
 use crate::nic::Outgoing;
-use crate::packets::{NONE, PacketMeta};
+use crate::packets::{CONTROL, NONE, PacketMeta, class_of};
 use crate::port::{Port, mix};
 use fairway_ub::LocalRange;
 use fairway_ub::wire::Instant;
@@ -29,7 +29,7 @@ impl Partition {
             self.packets.free(index);
             return self.turn(now, node);
         }
-        if meta.class == 0 || !self.waits(now, node, index) {
+        if meta.class == CONTROL || !self.waits(now, node, index) {
             self.handle(now, node, index);
         }
     }
@@ -86,7 +86,7 @@ impl Partition {
         }
         if self.plan.has_ranks() {
             self.serve_ranks(now, node);
-        } else if meta.class == 0 || self.plan.reads {
+        } else if meta.class == CONTROL || self.plan.reads {
             self.complete(now, node);
         }
         self.turn(now, node);
@@ -377,7 +377,7 @@ impl Partition {
 
     #[inline]
     fn inject(&mut self, now: u64, node: u32, wire: u32, outgoing: &Outgoing) {
-        let Outgoing { headers, header, payload, destination, path } = *outgoing;
+        let Outgoing { headers, header, payload, destination, path, priority } = *outgoing;
         let flow = mix(node ^ mix(destination).rotate_left(7));
         let meta = PacketMeta {
             next: NONE,
@@ -387,7 +387,7 @@ impl Partition {
             via: NONE,
             arrived: NONE,
             path,
-            class: u8::from(payload > 0),
+            class: class_of(priority),
             marked: false,
             trimmed: false,
             hops: 0,
@@ -395,8 +395,9 @@ impl Partition {
         let index = self.packets.take(meta, &headers);
         self.totals.sent += 1;
         let port = &mut self.ports[wire as usize];
-        if port.paused && meta.class == 1 {
-            port.hold(&mut self.packets.meta, index);
+        if port.paused && meta.class != CONTROL {
+            let (spec, tally) = (&self.plan.scenario.queue, &mut self.tallies[wire as usize]);
+            port.hold(&mut self.packets.meta, index, spec, tally);
         } else {
             self.transmit(now, wire, index);
         }

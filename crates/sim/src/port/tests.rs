@@ -1,4 +1,6 @@
 use super::*;
+use crate::packets::class_of;
+use fairway_ub::wire::Priority;
 
 #[test]
 fn bytes_take_their_time_to_the_picosecond() {
@@ -52,9 +54,10 @@ fn headers_do_not_keep_data_waiting_for_ever() {
             marking,
             shared: None,
             pfc: None,
+            classes: 2,
         };
         for index in 0..31 {
-            port.admit(&mut packets, index, 10_000, overflow, &mut tally);
+            port.admit(&mut packets, index, 10_000, &spec, &mut tally);
         }
         let order: Vec<u32> =
             (0..31).filter_map(|_| port.next(&mut packets, &spec, 0, &mut tally)).collect();
@@ -70,4 +73,119 @@ fn marks_follow_the_ramp() {
     assert!((4_800..5_200).contains(&share(2000)), "{}", share(2000));
     let step = Marking::Threshold { bytes: 1000 };
     assert!(!is_marked(&step, 1000, 0) && is_marked(&step, 1001, 0));
+}
+
+/// A data packet of a class, 100 bytes long.
+fn data(priority: u8) -> PacketMeta {
+    PacketMeta {
+        next: NONE,
+        bytes: 100,
+        destination: 0,
+        entropy: 0,
+        via: NONE,
+        arrived: NONE,
+        path: 0,
+        class: class_of(Priority::new(priority)),
+        marked: false,
+        trimmed: false,
+        hops: 0,
+    }
+}
+
+fn spec(classes: u8, marking: Marking) -> QueueSpec {
+    QueueSpec {
+        bytes: 1_000,
+        control_bytes: 1_000,
+        overflow: Overflow::Drop,
+        marking,
+        shared: None,
+        pfc: None,
+        classes,
+    }
+}
+
+/// The numbers of packets of these classes in the order in which a port of `classes` classes sends
+/// them, if all have arrived before. Some arrive after the first two have left.
+fn order(classes: u8, early: &[u8], late: &[u8]) -> Vec<u32> {
+    let mut packets: Vec<PacketMeta> = early.iter().chain(late).map(|class| data(*class)).collect();
+    let (mut port, mut tally) = (Port::new(0, 0, 400_000, 0), PortTally::default());
+    let spec = spec(classes, Marking::Off);
+    let mut sent = Vec::new();
+    for index in 0..packets.len() as u32 {
+        if index as usize == early.len() {
+            let first = (0..2).filter_map(|_| port.next(&mut packets, &spec, 0, &mut tally));
+            sent.extend(first.collect::<Vec<u32>>());
+        }
+        let admission = port.admit(&mut packets, index, 10_000, &spec, &mut tally);
+        assert_eq!(admission, Admission::Queued);
+    }
+    while let Some(index) = port.next(&mut packets, &spec, 0, &mut tally) {
+        sent.push(index);
+    }
+    assert_eq!((port.waiting(), port.has_work()), (0, false));
+    sent
+}
+
+#[test]
+fn higher_classes_leave_first_and_each_is_first_in_first_out() {
+    let early = [0, 0, 6, 3, 7, 3, 6, 0];
+    assert_eq!(order(8, &early, &[]), [4, 2, 6, 3, 5, 0, 1, 7]);
+    // Packets 4 and 2 have left when packets 8 to 11 arrive.
+    assert_eq!(order(8, &early, &[3, 6, 0, 7]), [4, 2, 11, 6, 9, 3, 5, 8, 0, 1, 7, 10]);
+}
+
+#[test]
+fn port_of_fewer_queues_serves_neighbouring_classes_as_one() {
+    let early = [0, 2, 3, 5, 6, 7, 1, 4];
+    assert_eq!(order(2, &early, &[]), [5, 0, 1, 2, 3, 4, 6, 7]);
+    // Two queues of data: classes 0 to 3, and 4 to 6.
+    assert_eq!(order(3, &early, &[]), [5, 3, 4, 7, 0, 1, 2, 6]);
+    assert_eq!(order(8, &early, &[]), [5, 4, 3, 7, 2, 1, 6, 0]);
+}
+
+#[test]
+fn classes_share_the_buffer_and_the_lowest_makes_room() {
+    let mut packets: Vec<PacketMeta> = [6, 0, 3, 0, 6, 6, 3].map(data).to_vec();
+    let (mut port, mut tally) = (Port::new(0, 0, 400_000, 0), PortTally::default());
+    let spec = spec(8, Marking::Off);
+    let mut admit = |index| port.admit(&mut packets, index, 400, &spec, &mut tally);
+    assert_eq!([0, 1, 2, 3].map(&mut admit), [Admission::Queued; 4]);
+    // The last packet of class 0 goes, then the first, then the one of class 3.
+    assert_eq!([4, 4].map(&mut admit), [Admission::Displaces(3), Admission::Queued]);
+    assert_eq!([5, 5].map(&mut admit), [Admission::Displaces(1), Admission::Queued]);
+    assert_eq!(admit(6), Admission::Dropped, "no class below that of the packet waits");
+    assert_eq!([3, 3].map(&mut admit), [Admission::Dropped; 2]);
+    let order = (0..5).filter_map(|_| port.next(&mut packets, &spec, 0, &mut tally));
+    assert_eq!(order.collect::<Vec<_>>(), [0, 4, 5, 2]);
+    assert_eq!((port.waiting(), tally.drops), (0, 3));
+}
+
+#[test]
+fn queue_that_was_displaced_wholly_takes_packets_again() {
+    let mut packets: Vec<PacketMeta> = [0, 6, 0, 6].map(data).to_vec();
+    let (mut port, mut tally) = (Port::new(0, 0, 400_000, 0), PortTally::default());
+    let spec = spec(8, Marking::Off);
+    let mut admit = |index| port.admit(&mut packets, index, 100, &spec, &mut tally);
+    assert_eq!(
+        [0, 1, 1].map(&mut admit),
+        [Admission::Queued, Admission::Displaces(0), Admission::Queued]
+    );
+    assert_eq!(port.next(&mut packets, &spec, 0, &mut tally), Some(1));
+    let mut admit = |index| port.admit(&mut packets, index, 200, &spec, &mut tally);
+    assert_eq!([2, 3].map(&mut admit), [Admission::Queued; 2]);
+    assert_eq!(port.next(&mut packets, &spec, 0, &mut tally), Some(3));
+    assert_eq!(port.next(&mut packets, &spec, 0, &mut tally), Some(2));
+}
+
+#[test]
+fn class_is_marked_by_its_own_length() {
+    let mut packets: Vec<PacketMeta> = [0, 0, 0, 6].map(data).to_vec();
+    let (mut port, mut tally) = (Port::new(0, 0, 400_000, 0), PortTally::default());
+    let spec = spec(8, Marking::Threshold { bytes: 200 });
+    for index in 0..4 {
+        port.admit(&mut packets, index, 400, &spec, &mut tally);
+    }
+    while port.next(&mut packets, &spec, 0, &mut tally).is_some() {}
+    // Class 6 has 100 bytes. Class 0 has 300, then 200, then 100.
+    assert_eq!([0, 1, 2, 3].map(|index| packets[index].marked), [true, false, false, false]);
 }

@@ -179,6 +179,12 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
          use",
     ),
     (
+        "classes",
+        "N",
+        "classes that switches serve by strict priority, 2 to 8, control packets being one; \
+         default: 8. Of the policies, homa names classes of data",
+    ),
+    (
         "pfc",
         "PAUSE:RESUME",
         "priority flow control: bytes queued of a link from which its sender is paused, and \

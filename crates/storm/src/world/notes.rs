@@ -4,7 +4,7 @@ use super::{HISTORY, StoreName, World};
 use crate::adversary::Fault;
 use crate::finding::Finding;
 use crate::node::{ChannelNote, Outcome, Payload};
-use fairway_ub::wire::{BypassOperation, CREDIT_MAX, Cna, Credit, Packet, Psn, Route};
+use fairway_ub::wire::{BypassOperation, CREDIT_MAX, Cna, Credit, Packet, Priority, Psn, Route};
 use fairway_ub::{ChannelId, DropReason, Received, Transmit};
 use std::collections::BTreeSet;
 
@@ -113,7 +113,8 @@ impl World {
         self.adversary.count(Fault::Intrusion);
         if !self.config.spends_credit {
             // Grants credit to a sender that has requested none, which must have no effect.
-            let credit = Credit { total_bytes: CREDIT_MAX - u64::from(ahead) };
+            let total_bytes = CREDIT_MAX - u64::from(ahead);
+            let credit = Credit { total_bytes, class: Priority::DATA };
             let packet = Packet::Credit(credit);
             let granted = Received { packet, payload: 0, ..*received };
             let outcome = driver.handle_packet(now, &granted, || Payload(Vec::new()));

@@ -23,7 +23,8 @@ use crate::placement::{Placement, PlacementToken, Purpose, Verdict};
 use crate::pool::{Index, Pool};
 use crate::shared::{Schedule, Shared};
 use fairway_wire::{
-    Access, BYPASS_BYTES, Bypass, BypassOperation, Instant, Msn, Operation, Packet, Psn, Refusal,
+    Access, BYPASS_BYTES, Bypass, BypassOperation, Instant, Msn, Operation, Packet, Priority, Psn,
+    Refusal,
 };
 
 /// Most loads and stores under way on a channel.
@@ -474,10 +475,12 @@ impl Channel {
             BypassOperation::StoreDone { refusal: answer.refusal }
         };
         let (number, jetty) = (answer.number, answer.jetty);
+        let packet = Packet::Bypass(Bypass { number, oldest: 0, jetty, operation });
+        let priority = Priority::of(&packet, answer.gather.length);
         Some(Transmit {
             channel: self.id,
-            route: self.route(&shared.config, answer.path),
-            packet: Packet::Bypass(Bypass { number, oldest: 0, jetty, operation }),
+            route: self.route(&shared.config, answer.path, priority),
+            packet,
             gather: answer.gather,
         })
     }

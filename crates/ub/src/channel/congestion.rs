@@ -26,12 +26,13 @@ pub(super) struct Congestion {
 impl Congestion {
     pub(super) fn new(controller: Box<dyn CongestionControl>, now: Instant) -> Congestion {
         let is_on_credit = controller.allowance_bytes() != u64::MAX;
+        let unscheduled = controller.unscheduled_classes();
         Congestion {
             controller,
             pace: Pace::new(now),
             is_limiting: false,
             since_ack_request: 0,
-            credit: CreditState::new(is_on_credit),
+            credit: CreditState::new(is_on_credit, unscheduled),
         }
     }
 

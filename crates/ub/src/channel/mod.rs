@@ -72,7 +72,7 @@ use crate::limits::Limits;
 use crate::names::ChannelIndex;
 use alloc::boxed::Box;
 use fairway_policy::{CongestionControl, PathView, PolicySet};
-use fairway_wire::{Cna, Duration, Instant, Psn, Route};
+use fairway_wire::{Cna, Duration, Instant, Priority, Psn, Route};
 
 pub(crate) struct Channel {
     tp: TpChannel,
@@ -148,13 +148,14 @@ impl Channel {
         (self.slots.reads() / 4).max(2)
     }
 
-    pub(crate) fn route(&self, config: &Config, path: u8) -> Route {
+    pub(crate) fn route(&self, config: &Config, path: u8, priority: Priority) -> Route {
         Route {
             source: config.address(),
             destination: self.tp.remote(),
             source_tpn: self.id.tpn(),
             destination_tpn: self.tp.remote_tpn(),
             path,
+            priority,
         }
     }
 

@@ -9,7 +9,7 @@ use crate::pool::Index;
 use crate::send_window::{ACKNOWLEDGED, LOST, SendBlocks, Sent, VOID};
 use crate::shared::{Config, Shared};
 use fairway_wire::{
-    Close, Data, Datagram, Instant, Operation, Order, Packet, Psn, ServiceMode, Void,
+    Close, Data, Datagram, Instant, Operation, Order, Packet, Priority, Psn, ServiceMode, Void,
 };
 
 /// Header bytes that a WRITE leaves out once its start is recorded: MAETAH and TVETAH.
@@ -80,7 +80,7 @@ impl Channel {
     pub(crate) fn bare(&self, config: &Config, path: u8, packet: Packet) -> Transmit {
         Transmit {
             channel: self.id,
-            route: self.route(config, path),
+            route: self.route(config, path, Priority::of(&packet, 0)),
             packet,
             gather: LocalRange::default(),
         }
@@ -205,6 +205,7 @@ impl Channel {
             ..Sent::UNUSED
         };
         shared.flows.sent(shared.messages[index].flow, now, bytes);
+        let class = self.class_of(&shared.messages[index]);
         let last = self.advance_message(shared, index);
         self.launch(shared, psn, path, now);
         self.spend(&mut shared.schedule, now, bytes, true);
@@ -242,7 +243,8 @@ impl Channel {
             order: order_of(message, &operation),
             operation,
         });
-        Some(self.with_payload(&shared.config, path, packet, message, packet_index))
+        let transmit = self.with_payload(&shared.config, path, packet, message, packet_index);
+        Some(in_class(transmit, class))
     }
 
     /// Sends an unreliable message: it ends once the caller has gathered its payload
@@ -271,7 +273,8 @@ impl Channel {
         });
         shared.messages[index].place = MessagePlace::Leaving;
         shared.schedule.set_leaving(index);
-        self.with_payload(&shared.config, path, packet, &message, 0)
+        let class = self.class_of(&message);
+        in_class(self.with_payload(&shared.config, path, packet, &message, 0), class)
     }
 
     /// Counts the next packet of the message as sent; true if it was the last.
@@ -391,6 +394,8 @@ impl Channel {
         }
         self.paths.take_of_chunk_again(bytes);
         let path = self.paths.chunk_path();
+        let payload = message.progress.payload(sent.index, self.mtu);
+        let class = self.class_of(&message);
         self.launch(shared, psn, path, now);
         self.spend(&mut shared.schedule, now, bytes, false);
         let chunk_ends = self.paths.is_chunk_too_short(bytes);
@@ -402,7 +407,7 @@ impl Channel {
             return Some(self.bare(&shared.config, path, Packet::Void(void)));
         }
         shared.counters.data_resent += 1;
-        shared.counters.payload_sent += u64::from(message.progress.payload(sent.index, self.mtu));
+        shared.counters.payload_sent += u64::from(payload);
         let operation =
             message.operation(message.progress.is_start_known(), shared.config.profile());
         let packet = Packet::Data(Data {
@@ -418,7 +423,14 @@ impl Channel {
             order: order_of(&message, &operation),
             operation,
         });
-        Some(self.with_payload(&shared.config, path, packet, &message, sent.index))
+        let transmit = self.with_payload(&shared.config, path, packet, &message, sent.index);
+        Some(in_class(transmit, class))
+    }
+
+    /// The class of the next packet of a message.
+    #[inline]
+    fn class_of(&self, message: &Message) -> Priority {
+        self.congestion.class_of_data(u64::from(message.local.length))
     }
 
     /// Records a packet as in flight on `path`.
@@ -449,8 +461,14 @@ impl Channel {
             offset: message.local.offset + u64::from(index) * u64::from(self.mtu),
             length: message.progress.payload(index, self.mtu),
         };
-        Transmit { channel: self.id, route: self.route(config, path), packet, gather }
+        let route = self.route(config, path, Priority::DATA);
+        Transmit { channel: self.id, route, packet, gather }
     }
+}
+
+fn in_class(mut transmit: Transmit, class: Priority) -> Transmit {
+    transmit.route.priority = class;
+    transmit
 }
 
 /// True if an operation waits for the acknowledgement of this message. A READ, get or atomic is

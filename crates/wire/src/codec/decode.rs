@@ -8,12 +8,12 @@
 use super::encode::carries_payload;
 use super::fields::{bad, too_short, unsupported, word};
 use super::{
-    DecodeError, PROTOCOL_VERSION, TRANSPORT_LEN, Unsupported, bypass, datagram,
+    DecodeError, GRANTED_CLASS, PROTOCOL_VERSION, TRANSPORT_LEN, Unsupported, bypass, datagram,
     next_header as following, next_layer, refusal, setup, status, tp_opcode as tp,
 };
 use crate::{
     Ack, AckFlags, CREDIT_MAX, CheckKey, Close, Cna, Credit, CreditRequest, Msn, Nak,
-    PATH_REPORTS_MAX, Packet, PathReports, Probe, Psn, Route, Sack, Setup, Tpn, Void,
+    PATH_REPORTS_MAX, Packet, PathReports, Priority, Probe, Psn, Route, Sack, Setup, Tpn, Void,
 };
 
 pub(super) mod transaction;
@@ -193,6 +193,7 @@ pub(super) fn network(first: &[u8; TRANSPORT_LEN]) -> Route {
         source: Cna::new(word(first, 1)),
         destination: Cna::new(word(first, 2) >> 8),
         path: first[13],
+        priority: Priority::new(first[14] >> 4),
         ..Route::default()
     }
 }
@@ -236,7 +237,10 @@ fn packet(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Packet, DecodeEr
             blocked: first[24] & 0x40 != 0,
         })),
         tp::CREDIT => match first[24] >> 6 {
-            0 => Ok(Packet::Credit(Credit { total_bytes: total(first) })),
+            0 => Ok(Packet::Credit(Credit {
+                total_bytes: total(first),
+                class: Priority::of_data(first[GRANTED_CLASS]),
+            })),
             other => bad("credit b63-62", u32::from(other)),
         },
         tp::PROBE => probe(first).map(Packet::Probe),

@@ -2,12 +2,12 @@
 
 use super::fields::{flag, put};
 use super::{
-    BITMAP_256, MAX_HEADER, PROTOCOL_VERSION, TRANSACTION_LEN, TRANSPORT_LEN, bypass, datagram,
-    next_header, next_layer, refusal, status, tp_opcode,
+    BITMAP_256, GRANTED_CLASS, MAX_HEADER, PROTOCOL_VERSION, TRANSACTION_LEN, TRANSPORT_LEN,
+    bypass, datagram, next_header, next_layer, refusal, status, tp_opcode,
 };
 use crate::{
-    Ack, AckFlags, BypassOperation, CREDIT_MAX, CheckKey, Data, Nak, Operation, Packet, Probe,
-    Route,
+    Ack, AckFlags, BypassOperation, CREDIT_MAX, CheckKey, Data, Nak, Operation, Packet, Priority,
+    Probe, Route,
 };
 
 mod transaction;
@@ -85,6 +85,7 @@ pub fn encode_keyed(
         }
         Packet::Credit(credit) => {
             put_transport(route, bare(tp_opcode::CREDIT), halves(credit.total_bytes), out);
+            out[GRANTED_CLASS] = Priority::of_data(credit.class.number()).number();
         }
         Packet::Probe(probe) => {
             let number = probe.number & Probe::NUMBER_MAX | flag(probe.turn_ns.is_some(), 31);
@@ -139,7 +140,8 @@ fn bare(opcode: u32) -> u32 {
 pub(super) fn put_network(route: &Route, next_layer: u32, out: &mut Header) {
     put(out, 1, route.source.value());
     put(out, 2, route.destination.value() << 8);
-    put(out, 3, u32::from(route.path) << 16 | next_layer << 9);
+    let level = u32::from(route.priority.number());
+    put(out, 3, u32::from(route.path) << 16 | level << 12 | next_layer << 9);
 }
 
 /// Writes the first half of RTPH or UTPH. `opcode` holds its bytes 0–1 in the upper half.

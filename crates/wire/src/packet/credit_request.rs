@@ -1,5 +1,7 @@
 //! Packets without a sequence number. A later one repeats the content, so each may be lost.
 
+use super::Priority;
+
 /// Credit request: how much a sender could send (RTS of EQDS). May be lost, because it is repeated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CreditRequest {
@@ -17,6 +19,8 @@ pub struct CreditRequest {
 pub struct Credit {
     /// Bytes, headers included, granted since the channel opened. At most [`CREDIT_MAX`].
     pub total_bytes: u64,
+    /// The class of data that is sent on credit from now on, a class of data.
+    pub class: Priority,
 }
 
 /// A request that measures the round trip of a path out of band, or the answer to one.

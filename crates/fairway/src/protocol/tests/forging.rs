@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fairway_port::{Address, Datapath, RawSlice, Sent, Train, UdpPort};
 use fairway_ub::wire::{
     Access, Ack, AckFlags, Bypass, BypassOperation, Close, Cna, Credit, CreditRequest, Data,
-    Datagram, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, Packet, PathReports, Probe, Psn,
-    Refusal, Route, Sack, Target, TokenId, Tpn, Void, encode,
+    Datagram, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, Packet, PathReports, Priority,
+    Probe, Psn, Refusal, Route, Sack, Target, TokenId, Tpn, Void, encode,
 };
 
 use super::{TIMEOUT, pattern};
@@ -43,6 +43,7 @@ fn route_of(header: &[u8]) -> Option<Route> {
         source_tpn: Tpn::new(word(4)? << 8 | word(5)? >> 24),
         destination_tpn: Tpn::new(word(5)?),
         path: header[13],
+        priority: Priority::new(header[14] >> 4),
     })
 }
 
@@ -98,7 +99,7 @@ fn forgeries(turn: u32, victim: Option<&SegmentKey>) -> Vec<(Packet, &'static [u
             }),
             b"",
         ),
-        (Packet::Credit(Credit { total_bytes: 0 }), b""),
+        (Packet::Credit(Credit { total_bytes: 0, class: Priority::DATA }), b""),
         (Packet::Probe(Probe { number: turn, turn_ns: None }), b""),
     ];
     if let Some(key) = victim {

@@ -129,3 +129,54 @@ fn lost_grants_requests_and_data_only_cost_time() {
         assert!(model.slot < 14_000, "{lose:?}: {} slots", model.slot);
     }
 }
+
+/// The grants that are due, as pairs of sender and class, each pair once.
+fn classes(homa: &mut Homa) -> Vec<(u32, u8)> {
+    let credits = core::iter::from_fn(|| homa.poll_credit(Instant::ZERO));
+    let mut pairs: Vec<(u32, u8)> = credits.map(|credit| (credit.source.0, credit.class)).collect();
+    pairs.dedup();
+    pairs
+}
+
+#[test]
+fn shorter_messages_are_granted_higher_classes_and_few_messages_low_ones() {
+    // One unscheduled class for messages of at most 4 KiB, one for longer ones: five are left.
+    let cutoffs = [4 * KIB, 0, 0];
+    let mut homa = Homa::new(HomaParameters { cutoffs, ..parameters(0) }, 8);
+    homa.grants = 1;
+    announce(&mut homa, 0, 900);
+    assert_eq!(classes(&mut homa), [(0, 0)], "the only message has the lowest class");
+    homa.grants = 1;
+    announce(&mut homa, 1, 300);
+    announce(&mut homa, 2, 600);
+    homa.on_data(Instant::ZERO, SourceId(0), 16 * 1024);
+    // Remaining: sender 1 has 300 KiB, sender 2 has 600 and sender 0 has 884.
+    assert_eq!(classes(&mut homa), [(1, 2), (2, 1), (0, 0)]);
+}
+
+#[test]
+fn messages_beyond_the_classes_share_the_lowest() {
+    // Four unscheduled classes, so three are left, and five messages have grants.
+    let cutoffs = [KIB, 2 * KIB, 3 * KIB];
+    let mut homa = Homa::new(HomaParameters { cutoffs, ..parameters(5) }, 8);
+    homa.grants = 1;
+    for source in 0..6 {
+        announce(&mut homa, source, 200 * (u64::from(source) + 1));
+    }
+    // The sixth has none: five have grants at the same time.
+    assert_eq!(classes(&mut homa), [(0, 2), (1, 1), (2, 0), (3, 0), (4, 0)]);
+    let unscheduled = HomaParameters { cutoffs, ..parameters(0) }.sender().classes;
+    assert_eq!([1, 2, 3, 4].map(|kib| unscheduled.class(kib * KIB)), [6, 5, 4, 3]);
+    let one = HomaParameters { cutoffs: [0; 3], ..parameters(0) };
+    assert_eq!((one.scheduled_classes(), one.sender().classes.class(1)), (6, 6));
+}
+
+#[test]
+fn oldest_message_is_granted_the_lowest_class() {
+    let mut homa = Homa::new(parameters(0), 8);
+    announce(&mut homa, 0, 500);
+    announce(&mut homa, 1, 40);
+    let first = homa.poll_credit(Instant::ZERO).map(|credit| (credit.source.0, credit.class));
+    let second = homa.poll_credit(Instant::ZERO).map(|credit| (credit.source.0, credit.class));
+    assert_eq!((first, second), (Some((0, 0)), Some((1, 1))));
+}

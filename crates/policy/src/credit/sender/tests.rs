@@ -11,6 +11,7 @@ fn sender() -> CreditSender {
         quantum_bytes: 32 * KIB,
         ahead_bytes: 0,
         timeout: Duration::from_us(500),
+        classes: UnscheduledClasses::NONE,
     };
     CreditSender::eqds(parameters, 4096)
 }

@@ -21,7 +21,7 @@ use crate::message::{Body, Message, MessagePlace, access};
 use crate::pool::Index;
 use crate::shared::{Config, Shared};
 use fairway_policy::{Evidence, LateArrival, LossDetector, PathOrder};
-use fairway_wire::{Bypass, BypassOperation, Duration, Instant, Packet};
+use fairway_wire::{Bypass, BypassOperation, Duration, Instant, Packet, Priority};
 
 /// Most repeats of one load or store that do not wait for the retransmission time-out.
 const SPURIOUS_MAX: u8 = 3;
@@ -222,11 +222,14 @@ impl Channel {
         };
         let oldest = self.bypass.oldest;
         shared.counters.bypass_sent += 1;
+        let gather = if is_load { LocalRange::default() } else { message.local };
+        let packet = Packet::Bypass(Bypass { number, oldest, jetty: message.jetty, operation });
+        let priority = Priority::of(&packet, gather.length);
         Transmit {
             channel: self.id,
-            route: self.route(&shared.config, path),
-            packet: Packet::Bypass(Bypass { number, oldest, jetty: message.jetty, operation }),
-            gather: if is_load { LocalRange::default() } else { message.local },
+            route: self.route(&shared.config, path, priority),
+            packet,
+            gather,
         }
     }
 

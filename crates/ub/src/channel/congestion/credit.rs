@@ -16,8 +16,8 @@ use crate::message::Message;
 use crate::placement::Verdict;
 use crate::pool::Index;
 use crate::shared::{Config, Schedule, Shared};
-use fairway_policy::{Credit as Grant, SourceId};
-use fairway_wire::{CREDIT_MAX, Credit, CreditRequest, Instant, Packet};
+use fairway_policy::{Credit as Grant, SourceId, UnscheduledClasses};
+use fairway_wire::{CREDIT_MAX, Credit, CreditRequest, Instant, Packet, Priority};
 
 /// Credit of a channel, in both directions.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,15 +34,19 @@ pub(super) struct CreditState {
     limit: u64,
     /// The highest total that the peer has granted, up to `limit`.
     received: u64,
-    /// Total granted to the peer, in bytes.
+    /// The class that the peer granted for data on credit, and the classes of other data.
+    class: Priority,
+    unscheduled: UnscheduledClasses,
+    /// Total granted to the peer, in bytes, and the class of data on that credit.
     granted: u64,
+    granted_class: Priority,
     /// Set while the latest grant has not been sent to the peer.
     is_due: bool,
 }
 
 impl CreditState {
-    pub(super) fn new(is_spent: bool) -> CreditState {
-        CreditState { is_spent, ..CreditState::default() }
+    pub(super) fn new(is_spent: bool, unscheduled: UnscheduledClasses) -> CreditState {
+        CreditState { is_spent, unscheduled, ..CreditState::default() }
     }
 
     /// Queues a credit request.
@@ -63,8 +67,9 @@ impl CreditState {
         self.is_due = true;
     }
 
-    /// Grants the peer more bytes; with 0, repeats the present grant.
-    fn grant(&mut self, bytes: u32) {
+    /// Grants the peer more bytes, to be sent in a class; with 0 bytes, repeats the total.
+    fn grant(&mut self, bytes: u32, class: Priority) {
+        self.granted_class = class;
         let total = self.granted.saturating_add(u64::from(bytes));
         self.granted = total.min(CREDIT_MAX);
         self.is_due = true;
@@ -76,9 +81,9 @@ impl CreditState {
         if let Some(credit_request) = self.request.take() {
             return Some(Packet::CreditRequest(credit_request));
         }
-        let total_bytes = self.granted;
+        let (total_bytes, class) = (self.granted, self.granted_class);
         let is_due = core::mem::take(&mut self.is_due);
-        is_due.then_some(Packet::Credit(Credit { total_bytes }))
+        is_due.then_some(Packet::Credit(Credit { total_bytes, class }))
     }
 
     /// Accepts a grant of the peer, of which `ahead_bytes` may be used without a request.
@@ -108,6 +113,19 @@ struct Accepted {
 }
 
 impl Congestion {
+    /// The class of the next data packet, which belongs to a message of this length.
+    #[inline]
+    pub(in crate::channel) fn class_of_data(&self, message_bytes: u64) -> Priority {
+        let credit = &self.credit;
+        if credit.class == Priority::DATA && credit.unscheduled == UnscheduledClasses::NONE {
+            return Priority::DATA;
+        }
+        if self.controller.credit_bytes() > 0 {
+            return credit.class;
+        }
+        Priority::of_data(credit.unscheduled.class(message_bytes))
+    }
+
     /// True if the policy spends credit.
     #[inline]
     pub(in crate::channel) fn is_on_credit(&self) -> bool {
@@ -218,7 +236,7 @@ impl Channel {
         schedule: &mut Schedule,
         grant: &Grant,
     ) {
-        self.congestion.credit.grant(grant.bytes);
+        self.congestion.credit.grant(grant.bytes, Priority::of_data(grant.class));
         counters.credits_sent += 1;
         self.mark_urgent(schedule);
     }
@@ -237,6 +255,9 @@ impl Channel {
         let accepted = self.congestion.credit.accept(credit.total_bytes, ahead_bytes, is_trusting);
         shared.counters.credits_unrequested += u64::from(accepted.is_unrequested);
         let Some(part) = accepted.bytes else { return shared.counters.drop(DropReason::BadCredit) };
+        if self.congestion.is_on_credit() {
+            self.congestion.credit.class = credit.class;
+        }
         self.congestion.controller_mut().on_credit(now, part);
         if part > 0 {
             self.trace(&mut shared.flows, now, || TraceEntry::Credit { bytes: part });

@@ -5,7 +5,9 @@ use super::controller_state::{ControllerState, Taken};
 use crate::control::ReadyQueue;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
-use fairway_policy::{AckSample, CongestionControl, CreditRequest, FlowId, LossSample};
+use fairway_policy::{
+    AckSample, CongestionControl, CreditRequest, FlowId, LossSample, UnscheduledClasses,
+};
 use fairway_wire::{Duration, Instant};
 
 /// Interval at which a sender on credit that waits for its controller checks again.
@@ -20,6 +22,7 @@ pub(crate) struct ControllerProxy {
     name: &'static str,
     paces_within_window: bool,
     credit_ahead_bytes: u64,
+    unscheduled: UnscheduledClasses,
     owner: FlowId,
     pub(super) state: Arc<ControllerState>,
     pub(super) ready: Arc<ReadyQueue<CongestionKind>>,
@@ -52,6 +55,7 @@ impl ControllerProxy {
             name: controller.name(),
             paces_within_window: controller.paces_within_window(),
             credit_ahead_bytes: controller.credit_ahead_bytes(),
+            unscheduled: controller.unscheduled_classes(),
             owner,
             state,
             ready,
@@ -180,6 +184,14 @@ impl CongestionControl for ControllerProxy {
 
     fn credit_ahead_bytes(&self) -> u64 {
         self.credit_ahead_bytes
+    }
+
+    fn credit_bytes(&self) -> u64 {
+        self.state.credit(self.sent)
+    }
+
+    fn unscheduled_classes(&self) -> UnscheduledClasses {
+        self.unscheduled
     }
 
     fn on_sent(&mut self, now: Instant, bytes: u32, backlog_bytes: u64) {

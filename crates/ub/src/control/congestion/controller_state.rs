@@ -54,7 +54,8 @@ struct Registers {
     burst: AtomicU32,
     chunk: AtomicU32,
     allowance: AtomicU64,
-    /// Total bytes sent, wrapping, that the published allowance takes into account.
+    credit: AtomicU64,
+    /// Total bytes sent, wrapping, that the published allowance and credit take into account.
     spent: AtomicU64,
     permits: AtomicBool,
     /// The last credit request, the number of requests so far, and how many of them are resent
@@ -87,6 +88,7 @@ impl ControllerState {
         let at = controller.credit_request_at();
         registers.credit_request_at.store(at.map_or(0, Instant::as_ps), Ordering::Relaxed);
         registers.has_credit_request_at.store(at.is_some(), Ordering::Relaxed);
+        registers.credit.store(controller.credit_bytes(), Ordering::Relaxed);
         registers.allowance.store(controller.allowance_bytes(), Ordering::Relaxed);
     }
 
@@ -150,6 +152,12 @@ impl ControllerState {
             // Two loads may straddle a change, and then show too little, never too much.
             allowance => allowance.saturating_sub(sent.wrapping_sub(spent)),
         }
+    }
+
+    /// Credit that is left when `sent` bytes in total have been sent already.
+    pub(super) fn credit(&self, sent: u64) -> u64 {
+        let spent = self.registers.spent.load(Ordering::Acquire);
+        self.registers.credit.load(Ordering::Relaxed).saturating_sub(sent.wrapping_sub(spent))
     }
 
     pub(super) fn credit_request_at(&self) -> Option<Instant> {

@@ -4,7 +4,7 @@ use super::*;
 use crate::policy::{Credit as Grant, CreditPolicy, CreditRequest, SourceId};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
-use fairway_wire::{Credit, Route};
+use fairway_wire::{Credit, Priority, Route};
 
 /// A pair with these policies at both ends; the second grants by them if `grants`.
 fn pair(policy: &str, grants: bool) -> Pair {
@@ -107,8 +107,9 @@ fn credit_of(pair: &Pair, total_bytes: u64) -> Transmit {
             source_tpn: pair.channels[1].tpn(),
             destination_tpn: pair.channels[0].tpn(),
             path: 0,
+            priority: Priority::CONTROL,
         },
-        packet: Packet::Credit(Credit { total_bytes }),
+        packet: Packet::Credit(Credit { total_bytes, class: Priority::DATA }),
         gather: LocalRange::default(),
     }
 }

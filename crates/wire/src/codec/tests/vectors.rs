@@ -21,12 +21,19 @@ fn route() -> Route {
         source_tpn: Tpn::new(0x00_0102),
         destination_tpn: Tpn::new(0x00_0304),
         path: 5,
+        priority: Priority::DATA,
     }
+}
+
+/// The route of a packet with this payload.
+fn route_for(packet: &Packet, payload: &[u8]) -> Route {
+    Route { priority: Priority::of(packet, payload.len() as u32), ..route() }
 }
 
 fn packet(file: &'static str, packet: Packet, payload: &'static [u8]) -> Vector {
     let header_len = header_len(&packet);
-    Vector { file, meant: Decoded::Packet { route: route(), packet, header_len }, payload }
+    let meant = Decoded::Packet { route: route_for(&packet, payload), packet, header_len };
+    Vector { file, meant, payload }
 }
 
 fn data(file: &'static str, operation: Operation, payload: &'static [u8]) -> Vector {
@@ -154,7 +161,7 @@ fn bypass_vectors() -> [Vector; 4] {
     let vector = |file, oldest, operation, payload| {
         let jetty = JettyId::new(0x12345);
         let bypass = Packet::Bypass(Bypass { number: 0x1_0203, oldest, jetty, operation });
-        let route = Route { source_tpn: Tpn::new(0), ..route() };
+        let route = Route { source_tpn: Tpn::new(0), ..route_for(&bypass, payload) };
         let header_len = header_len(&bypass);
         Vector { file, meant: Decoded::Packet { route, packet: bypass, header_len }, payload }
     };
@@ -192,6 +199,7 @@ fn control_vectors() -> [Vector; 13] {
     let nak = Nak { psn, message, reason: Refusal::ReceiverNotReady, retry_after_us: 250 };
     let early = Nak { reason: Refusal::OutOfOrder, retry_after_us: 0, ..nak };
     let denied = Nak { reason: Refusal::Rights, retry_after_us: 0, ..nak };
+    let credit = Credit { total_bytes: 0x12_3456_789a, class: Priority::new(4) };
     let demand = CreditRequest { total_bytes: 0x12_3456_789a, resend: false, blocked: true };
     let probe = Probe { number: 0x7654_3210, turn_ns: None };
     let trimmed = Nak { reason: Refusal::Trimmed { retry: true }, retry_after_us: 0, ..nak };
@@ -210,7 +218,7 @@ fn control_vectors() -> [Vector; 13] {
             b"",
         ),
         packet(file!("demand"), Packet::CreditRequest(demand), b""),
-        packet(file!("credit"), Packet::Credit(Credit { total_bytes: 0x12_3456_789a }), b""),
+        packet(file!("credit"), Packet::Credit(credit), b""),
         packet(file!("probe"), Packet::Probe(probe), b""),
         packet(file!("probe_answer"), Packet::Probe(Probe { turn_ns: Some(1500), ..probe }), b""),
     ]
