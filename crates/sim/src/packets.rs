@@ -6,11 +6,9 @@ use fairway_ub::Received;
 /// Packet index that stands for "no packet".
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Fields of a packet that switches and links need: half a cache line.
+/// Fields of a packet that switches read once, when it arrives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PacketMeta {
-    /// Index of the next packet in its queue.
-    pub(crate) next: u32,
     /// Bytes that the packet takes on a wire.
     pub(crate) bytes: u32,
     /// Destination host.
@@ -19,7 +17,8 @@ pub(crate) struct PacketMeta {
     pub(crate) entropy: u32,
     /// Switch that the packet has to pass first, or [`NONE`].
     pub(crate) via: u32,
-    /// Port that sends onto the link by which the packet arrived.
+    /// Port that sends onto the link by which the packet arrived, where switches count what waits
+    /// by link; otherwise [`NONE`].
     pub(crate) arrived: u32,
     /// Path that the sender chose.
     pub(crate) path: u8,
@@ -29,11 +28,21 @@ pub(crate) struct PacketMeta {
     pub(crate) marked: bool,
     /// True if a switch has cut off the payload.
     pub(crate) trimmed: bool,
-    /// Number of links that the packet has taken.
+    /// Number of links by which the packet has arrived.
     pub(crate) hops: u8,
 }
 
-const _: () = assert!(size_of::<PacketMeta>() <= 32);
+const _: () = assert!(size_of::<PacketMeta>() <= 28);
+
+/// A packet's place in a queue. It is apart from the other fields and small, so that a port sends a
+/// packet that has waited without reading those again: they are not in the CPU cache any more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    /// Index of the next packet in the queue.
+    pub(crate) next: u32,
+    /// Bytes that the packet takes on a wire.
+    pub(crate) bytes: u32,
+}
 
 impl PacketMeta {
     /// Number of switches that a packet has passed that arrives at its host.
@@ -74,6 +83,8 @@ pub(crate) struct CrossPartitionPacket {
 pub(crate) struct Packets {
     pub(crate) meta: Vec<PacketMeta>,
     pub(crate) headers: Vec<PacketHeaders>,
+    /// Places in queues, and in the list of unused indices.
+    pub(crate) waiting: Vec<Waiting>,
     free: u32,
     live: u32,
 }
@@ -81,7 +92,7 @@ pub(crate) struct Packets {
 impl Packets {
     pub(crate) fn new(room: usize) -> Packets {
         let (meta, headers) = (Vec::with_capacity(room), Vec::with_capacity(room));
-        Packets { meta, headers, free: NONE, live: 0 }
+        Packets { meta, headers, waiting: Vec::with_capacity(room), free: NONE, live: 0 }
     }
 
     pub(crate) fn take(&mut self, meta: PacketMeta, headers: &PacketHeaders) -> u32 {
@@ -89,10 +100,11 @@ impl Packets {
         if self.free == NONE {
             self.meta.push(meta);
             self.headers.push(*headers);
+            self.waiting.push(Waiting { next: NONE, bytes: 0 });
             return self.meta.len() as u32 - 1;
         }
         let index = self.free;
-        self.free = self.meta[index as usize].next;
+        self.free = self.waiting[index as usize].next;
         self.meta[index as usize] = meta;
         self.headers[index as usize] = *headers;
         index
@@ -100,8 +112,17 @@ impl Packets {
 
     pub(crate) fn free(&mut self, index: u32) {
         self.live -= 1;
-        self.meta[index as usize].next = self.free;
+        self.waiting[index as usize].next = self.free;
         self.free = index;
+    }
+
+    /// Cuts off a packet's payload. What is left is a control packet.
+    #[cold]
+    pub(crate) fn trim(&mut self, index: u32) {
+        let meta = &mut self.meta[index as usize];
+        meta.bytes -= self.headers[index as usize].payload();
+        meta.class = 0;
+        meta.trimmed = true;
     }
 
     /// Number of packets in flight.

@@ -1,6 +1,6 @@
 //! An output port and its link: two queues (control has priority), marking, dropping and trimming.
 
-use super::packets::{NONE, PacketMeta};
+use super::packets::{NONE, PacketMeta, Waiting};
 use crate::scenario::{LATENCY_MAX_PS, Marking, Overflow, QueueSpec};
 
 /// Where packets are trimmed, a waiting data packet is sent after this many control packets in a
@@ -24,10 +24,9 @@ impl Queue {
     const EMPTY: Queue = Queue { head: NONE, tail: NONE, bytes: 0 };
 
     #[inline]
-    fn push(&mut self, packets: &mut [PacketMeta], index: u32) {
-        let meta = &mut packets[index as usize];
-        meta.next = NONE;
-        self.bytes += meta.bytes;
+    fn push(&mut self, packets: &mut [Waiting], index: u32, bytes: u32) {
+        packets[index as usize] = Waiting { next: NONE, bytes };
+        self.bytes += bytes;
         if self.head == NONE {
             self.head = index;
         } else {
@@ -36,18 +35,19 @@ impl Queue {
         self.tail = index;
     }
 
+    /// Returns the first packet and its bytes.
     #[inline]
-    fn pop(&mut self, packets: &[PacketMeta]) -> Option<u32> {
+    fn pop(&mut self, packets: &[Waiting]) -> Option<(u32, u32)> {
         let index = self.head;
         if index == NONE {
             return None;
         }
-        let meta = &packets[index as usize];
-        self.bytes -= meta.bytes;
-        self.head = meta.next;
+        let Waiting { next, bytes } = packets[index as usize];
+        self.bytes -= bytes;
+        self.head = next;
         // Prefetches the next packet, which will be sent soon.
-        std::hint::black_box(packets.get(meta.next as usize).map_or(0, |next| next.bytes));
-        Some(index)
+        std::hint::black_box(packets.get(next as usize).map_or(0, |next| next.bytes));
+        Some((index, bytes))
     }
 }
 
@@ -73,7 +73,8 @@ pub(crate) struct Port {
     pub(crate) down: bool,
     /// True if the peer has paused data (PFC).
     pub(crate) paused: bool,
-    /// True if a [`super::calendar::Kind::Serve`] is due at `busy_until`.
+    /// True if the next packet is to be sent at `busy_until`: a
+    /// [`super::calendar::Kind::Serve`] is due then, or the port is served when that matters.
     pub(crate) armed: bool,
     /// Control packets sent in a row while data waited.
     control_run: u8,
@@ -88,6 +89,16 @@ pub(crate) enum Admission {
     /// The packet's header goes on, in the control queue.
     Trimmed,
     Dropped,
+}
+
+/// A packet that a port sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Leaving {
+    pub(crate) index: u32,
+    /// Bytes that the packet takes on the wire.
+    pub(crate) bytes: u32,
+    /// True if the packet is marked because the queue is too long.
+    pub(crate) is_marked: bool,
 }
 
 /// Counters of a port that are rarely accessed.
@@ -186,8 +197,8 @@ impl Port {
     }
 
     /// Queues a data packet until the peer ends its pause.
-    pub(crate) fn hold(&mut self, packets: &mut [PacketMeta], index: u32) {
-        self.queues[1].push(packets, index);
+    pub(crate) fn hold(&mut self, packets: &mut [Waiting], index: u32, bytes: u32) {
+        self.queues[1].push(packets, index, bytes);
     }
 
     /// Bytes in both queues.
@@ -214,13 +225,12 @@ impl Port {
     #[inline]
     pub(crate) fn admit(
         &mut self,
-        packets: &mut [PacketMeta],
-        index: u32,
+        packets: &mut [Waiting],
+        (index, meta): (u32, &PacketMeta),
         room: u32,
         overflow: Overflow,
         tally: &mut PortTally,
     ) -> Admission {
-        let meta = packets[index as usize];
         let queue = &mut self.queues[usize::from(meta.class)];
         if queue.bytes + meta.bytes > room {
             if meta.class == 1 && overflow == Overflow::Trim {
@@ -230,39 +240,37 @@ impl Port {
             tally.drops += 1;
             return Admission::Dropped;
         }
-        queue.push(packets, index);
+        queue.push(packets, index, meta.bytes);
         tally.longest = tally.longest.max(self.waiting());
         Admission::Queued
     }
 
-    /// Takes the packet that may leave now, and marks it if the queue, this packet included, is too
+    /// Takes the packet that may leave now. It is marked if the queue, this packet included, is too
     /// long.
     #[inline]
     pub(crate) fn next(
         &mut self,
-        packets: &mut [PacketMeta],
+        packets: &[Waiting],
         spec: &QueueSpec,
         salt: u32,
         tally: &mut PortTally,
-    ) -> Option<u32> {
+    ) -> Option<Leaving> {
         let data_waits = self.queues[1].head != NONE && !self.paused;
         let is_data_due =
             spec.overflow == Overflow::Trim && data_waits && self.control_run >= CONTROL_RUN_MAX;
-        if !is_data_due && let Some(index) = self.queues[0].pop(packets) {
+        if !is_data_due && let Some((index, bytes)) = self.queues[0].pop(packets) {
             self.control_run = if data_waits { self.control_run.saturating_add(1) } else { 0 };
-            return Some(index);
+            return Some(Leaving { index, bytes, is_marked: false });
         }
         self.control_run = 0;
         if self.paused {
             return None;
         }
         let length = self.queues[1].bytes;
-        let index = self.queues[1].pop(packets)?;
-        if is_marked(&spec.marking, length, salt ^ self.packets) {
-            packets[index as usize].marked = true;
-            tally.marks += 1;
-        }
-        Some(index)
+        let (index, bytes) = self.queues[1].pop(packets)?;
+        let is_marked = is_marked(&spec.marking, length, salt ^ self.packets);
+        tally.marks += u64::from(is_marked);
+        Some(Leaving { index, bytes, is_marked })
     }
 }
 

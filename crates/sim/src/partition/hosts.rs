@@ -375,7 +375,6 @@ impl Partition {
         let Outgoing { headers, header, payload, destination, path } = *outgoing;
         let flow = mix(node ^ mix(destination).rotate_left(7));
         let meta = PacketMeta {
-            next: NONE,
             bytes: header + payload + self.plan.scenario.frame_bytes,
             destination,
             entropy: mix(flow ^ u32::from(path).wrapping_mul(0x9E37_79B1)),
@@ -391,9 +390,9 @@ impl Partition {
         self.totals.sent += 1;
         let port = &mut self.ports[wire as usize];
         if port.paused && meta.class == 1 {
-            port.hold(&mut self.packets.meta, index);
+            port.hold(&mut self.packets.waiting, index, meta.bytes);
         } else {
-            self.transmit(now, wire, index);
+            self.transmit(now, wire, index, meta.bytes);
         }
     }
 }

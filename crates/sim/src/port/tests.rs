@@ -30,7 +30,6 @@ fn headers_do_not_keep_data_waiting_for_ever() {
     for (overflow, expected) in [(Overflow::Trim, 10), (Overflow::Drop, 30)] {
         let mut port = Port::new(0, 0, 400_000, 0);
         let packet = |class| PacketMeta {
-            next: NONE,
             bytes: 100,
             destination: 0,
             entropy: 0,
@@ -42,8 +41,7 @@ fn headers_do_not_keep_data_waiting_for_ever() {
             trimmed: false,
             hops: 0,
         };
-        let mut packets: Vec<PacketMeta> =
-            (0..31).map(|number| packet(u8::from(number == 0))).collect();
+        let mut packets = vec![Waiting { next: NONE, bytes: 0 }; 31];
         let (mut tally, marking) = (PortTally::default(), Marking::Off);
         let spec = QueueSpec {
             bytes: 10_000,
@@ -54,11 +52,16 @@ fn headers_do_not_keep_data_waiting_for_ever() {
             pfc: None,
         };
         for index in 0..31 {
-            port.admit(&mut packets, index, 10_000, overflow, &mut tally);
+            let meta = packet(u8::from(index == 0));
+            port.admit(&mut packets, (index, &meta), 10_000, overflow, &mut tally);
         }
-        let order: Vec<u32> =
-            (0..31).filter_map(|_| port.next(&mut packets, &spec, 0, &mut tally)).collect();
-        assert_eq!(order.iter().position(|index| *index == 0), Some(expected), "{overflow:?}");
+        let order: Vec<Leaving> =
+            (0..31).filter_map(|_| port.next(&packets, &spec, 0, &mut tally)).collect();
+        assert_eq!(
+            order.iter().position(|packet| packet.index == 0),
+            Some(expected),
+            "{overflow:?}"
+        );
     }
 }
 
