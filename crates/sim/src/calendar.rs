@@ -19,6 +19,8 @@ use std::collections::BinaryHeap;
 const RING: usize = 8;
 /// Entries of a chunk. A chunk with its link to the next takes 128 bytes.
 const CHUNK: usize = 15;
+/// Bits of a word of marks.
+const WORD: usize = u64::BITS as usize;
 /// Chunk index that stands for "no chunk".
 const NONE: u32 = u32::MAX;
 
@@ -129,9 +131,15 @@ pub(crate) struct Calendar {
     window: u64,
     start: u64,
     end: u64,
-    /// Events of the node being executed, in order, and how many of them have been executed.
+    /// For each window of the ring, one bit for each node that has events in it.
+    marks: Box<[u64]>,
+    /// Events of the node being executed that were known when its turn began, in order, and how
+    /// many of them have been executed.
     current: Vec<Entry>,
     done: usize,
+    /// Events that were inserted during the turn, the earliest last. There are few at a time, so
+    /// inserting one moves less memory than it would in `current`.
+    soon: Vec<Entry>,
 }
 
 impl Calendar {
@@ -149,8 +157,10 @@ impl Calendar {
             window: 0,
             start: 0,
             end: 0,
+            marks: vec![0; RING * nodes.div_ceil(WORD)].into_boxed_slice(),
             current: Vec::with_capacity(4096),
             done: 0,
+            soon: Vec::with_capacity(64),
         }
     }
 
@@ -161,15 +171,15 @@ impl Calendar {
         if at < self.end {
             debug_assert!(at >= self.start, "an event in the past");
             let entry = Entry::new(at - self.start, kind, port, packet);
-            let from = self.done;
-            let place = from + self.current[from..].partition_point(|other| *other < entry);
-            self.current.insert(place, entry);
-            return;
+            return self.put_soon(entry);
         }
-        // Nearly always this is the next window.
+        // Nearly always this is the next window, or the one behind it.
         let ahead = at - self.end;
-        let windows = if ahead < self.window_ps { 0 } else { ahead / self.window_ps };
-        let offset = ahead - windows * self.window_ps;
+        let (windows, offset) = match ahead.checked_sub(self.window_ps) {
+            None => (0, ahead),
+            Some(beyond) if beyond < self.window_ps => (1, beyond),
+            Some(_) => (ahead / self.window_ps, ahead % self.window_ps),
+        };
         if windows < RING as u64 - 1 {
             let window = self.window + u64::from(self.end > 0) + windows;
             self.put(window, node, Entry::new(offset, kind, port, packet));
@@ -212,17 +222,37 @@ impl Calendar {
         self.counts[window as usize % RING] = 0;
     }
 
+    /// Returns the first node from `node` on that has events in the open window, if any.
+    #[inline]
+    pub(crate) fn next_node(&self, node: u32) -> Option<u32> {
+        let words = self.nodes.div_ceil(WORD);
+        let marks = &self.marks[self.window as usize % RING * words..][..words];
+        let first = node as usize / WORD;
+        let mut word = marks.get(first)? & (u64::MAX << (node as usize % WORD));
+        for (place, following) in marks.iter().enumerate().skip(first + 1) {
+            if word != 0 {
+                return Some(((place - 1) * WORD) as u32 + word.trailing_zeros());
+            }
+            word = *following;
+        }
+        (word != 0).then(|| ((words - 1) * WORD) as u32 + word.trailing_zeros())
+    }
+
     /// Starts executing a node's events of the open window. Returns true if there are any.
     #[inline]
     pub(crate) fn turn(&mut self, node: u32) -> bool {
-        let slot = self.window as usize % RING * self.nodes + node as usize;
+        let ring = self.window as usize % RING;
+        let slot = ring * self.nodes + node as usize;
         let mut chunk = self.heads[slot];
         if chunk == NONE {
             return false;
         }
         self.heads[slot] = NONE;
+        self.marks[ring * self.nodes.div_ceil(WORD) + node as usize / WORD] &=
+            !(1 << (node as usize % WORD));
         self.current.clear();
         self.done = 0;
+        debug_assert!(self.soon.is_empty(), "the turn before has ended");
         while chunk != NONE {
             let here = &mut self.chunks[chunk as usize];
             self.current.extend_from_slice(&here.entries[..here.used as usize]);
@@ -238,14 +268,41 @@ impl Calendar {
     /// Returns the next event of the node being executed, and its time in picoseconds.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(u64, Entry)> {
-        let entry = *self.current.get(self.done)?;
-        self.done += 1;
+        let entry = match (self.current.get(self.done), self.soon.last()) {
+            (known, Some(&soon)) if known.is_none_or(|known| soon < *known) => {
+                self.soon.pop();
+                soon
+            }
+            (Some(&known), _) => {
+                self.done += 1;
+                known
+            }
+            (None, _) => return None,
+        };
         Some((self.start + entry.offset(), entry))
     }
 
-    /// Returns the events of the node being executed that are known and have not been executed yet.
+    /// Returns the end of the open window.
+    #[inline]
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Returns the events of the node being executed that were known when its turn began and have
+    /// not been executed yet.
     pub(crate) fn ahead(&self) -> &[Entry] {
         &self.current[self.done..]
+    }
+
+    /// Inserts an event of the node being executed.
+    #[inline]
+    fn put_soon(&mut self, entry: Entry) {
+        // From the end on, because most events are due before those that wait.
+        let mut place = self.soon.len();
+        while place > 0 && self.soon[place - 1] < entry {
+            place -= 1;
+        }
+        self.soon.insert(place, entry);
     }
 
     #[inline]
@@ -260,16 +317,22 @@ impl Calendar {
             chunk.used += 1;
             return;
         }
-        let mut chunk = Chunk { entries: [Entry(0); CHUNK], next: head, used: 1 };
-        chunk.entries[0] = entry;
-        if self.free == NONE {
-            self.heads[slot] = self.chunks.len() as u32;
-            self.chunks.push(chunk);
+        let index = if self.free == NONE {
+            self.chunks.push(Chunk { entries: [Entry(0); CHUNK], next: NONE, used: 0 });
+            self.chunks.len() as u32 - 1
         } else {
-            let index = self.free;
-            self.free = self.chunks[index as usize].next;
-            self.chunks[index as usize] = chunk;
-            self.heads[slot] = index;
+            self.free
+        };
+        let chunk = &mut self.chunks[index as usize];
+        if index == self.free {
+            self.free = chunk.next;
+        }
+        chunk.entries[0] = entry;
+        (chunk.next, chunk.used) = (head, 1);
+        self.heads[slot] = index;
+        if head == NONE {
+            self.marks[ring * self.nodes.div_ceil(WORD) + node as usize / WORD] |=
+                1 << (node as usize % WORD);
         }
     }
 }

@@ -100,7 +100,6 @@ impl Emulation {
     pub fn send(&mut self, now_ps: u64, frame: &Frame, bytes: Vec<u8>) {
         assert!(frame.from < self.hosts() && frame.to < self.hosts(), "no such host: {frame:?}");
         let meta = PacketMeta {
-            next: NONE,
             bytes: frame.bytes,
             destination: frame.to,
             entropy: frame.entropy,

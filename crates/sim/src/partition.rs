@@ -54,8 +54,6 @@ pub(crate) struct Totals {
 pub(crate) struct Partition {
     pub(crate) plan: Arc<Plan>,
     part: u8,
-    /// The nodes of this partition.
-    nodes: Vec<u32>,
     pub(crate) calendar: Calendar,
     pub(crate) packets: Packets,
     /// All ports of the network, of which only those of this partition's nodes are used; likewise
@@ -72,6 +70,9 @@ pub(crate) struct Partition {
     /// PFC signals for ports of other partitions: time, port, and whether its data must pause.
     pub(crate) signals: Vec<(u64, u32, bool)>,
     pub(crate) buffers: Buffers,
+    /// By switch: the latest wake-up for ports that were busy at the end of a window. Empty if
+    /// [`Kind::Serve`] is an event of its own at switches as well.
+    wakes: Vec<u64>,
     /// Packets that left by the captured port.
     pub(crate) captured: Vec<Captured>,
     /// Flows of other partitions that have one flow less to wait for.
@@ -106,12 +107,13 @@ impl Partition {
             waits: flow.after.len() as u32,
         });
         let room = 32 * ports.len() / plan.parts as usize;
+        let buffers = Buffers::new(&plan.scenario);
+        // The order in which the ports of a switch send matters only if they share a buffer, or if
+        // the switch pauses its neighbours.
+        let wakes = if buffers.is_counted() { 0 } else { network.nodes() as usize };
         let mut partition = Partition {
             part,
             calendar: Calendar::new(network.nodes() as usize, plan.window_ps, room),
-            nodes: (0..network.nodes())
-                .filter(|node| [part, BETWEEN].contains(&plan.part[*node as usize]))
-                .collect(),
             packets: Packets::new(room),
             tallies: vec![PortTally::default(); ports.len()],
             ports,
@@ -121,7 +123,8 @@ impl Partition {
             inbox: (0..plan.parts).map(|_| Vec::new()).collect(),
             earliest_crossing: NEVER,
             signals: Vec::new(),
-            buffers: Buffers::new(&plan.scenario),
+            buffers,
+            wakes: vec![NEVER; wakes],
             captured: Vec::with_capacity(plan.scenario.tap.map_or(0, |(_, packets)| packets)),
             remote_dependents: Vec::new(),
             totals: Totals::default(),
@@ -155,18 +158,19 @@ impl Partition {
         }
         self.earliest_crossing = NEVER;
         self.calendar.open(window);
-        for at in 0..self.nodes.len() {
-            let node = self.nodes[at];
-            if !self.calendar.turn(node) {
-                continue;
-            }
+        let mut next = 0;
+        while let Some(node) = self.calendar.next_node(next) {
+            next = node + 1;
+            self.calendar.turn(node);
             self.prefetch(node);
             let first = self.plan.scenario.network.first_port[node as usize];
             while let Some((now, entry)) = self.calendar.pop() {
                 self.totals.events += 1;
                 match entry.kind() {
-                    Kind::Arrive => self.arrive(now, node, entry.packet()),
+                    Kind::Arrive => self.arrive(now, node, first + entry.port(), entry.packet()),
                     Kind::Serve if entry.port() == INTAKE_PORT => self.serve_intake(now, node),
+                    // A wake-up: the ports are served below, and each counts as an event.
+                    Kind::Serve if self.serves_late(node) => self.totals.events -= 1,
                     Kind::Serve => {
                         self.serve(now, node, first + entry.port());
                         self.resume_host(now, node, first + entry.port());
@@ -181,10 +185,61 @@ impl Partition {
                     Kind::Post => self.post(now, node),
                     Kind::Act if self.plan.scenario.streams.is_empty() => self.act(now, node),
                     Kind::Act => self.act_streams(now, node),
-                    Kind::Change => self.change(entry.packet()),
+                    Kind::Change => {
+                        self.serve_all(now, node);
+                        self.change(entry.packet());
+                    }
                     Kind::Pause => self.pause(now, node, first + entry.port(), entry.packet()),
                 }
             }
+            self.finish(node);
+        }
+    }
+
+    /// True if the ports of a node are served when something depends on it: before a packet is
+    /// queued, before a link changes, and at the end of the window. Until then no other node can
+    /// notice, and a port's own packets leave in the same order at the same times.
+    #[inline]
+    fn serves_late(&self, node: u32) -> bool {
+        node >= self.plan.scenario.network.hosts && !self.wakes.is_empty()
+    }
+
+    /// Lets a port of a switch send everything whose turn comes before `until`.
+    #[inline]
+    fn serve_until(&mut self, until: u64, node: u32, port: u32) {
+        while self.ports[port as usize].armed && self.ports[port as usize].busy_until < until {
+            self.totals.events += 1;
+            let now = self.ports[port as usize].busy_until;
+            self.serve(now, node, port);
+        }
+    }
+
+    /// As [`Self::serve_until`], for all ports of a node.
+    fn serve_all(&mut self, until: u64, node: u32) {
+        if self.serves_late(node) {
+            for port in self.plan.scenario.network.ports_of(node) {
+                self.serve_until(until, node, port);
+            }
+        }
+    }
+
+    /// Ends the turn of a switch: its ports send up to the end of the window, and if any is still
+    /// busy, the switch has a turn in the window in which the first of them is free.
+    fn finish(&mut self, node: u32) {
+        if !self.serves_late(node) {
+            return;
+        }
+        let (until, mut due) = (self.calendar.end(), NEVER);
+        for port in self.plan.scenario.network.ports_of(node) {
+            self.serve_until(until, node, port);
+            let here = &self.ports[port as usize];
+            if here.armed {
+                due = due.min(here.busy_until);
+            }
+        }
+        if due != NEVER && self.wakes[node as usize] != due {
+            self.wakes[node as usize] = due;
+            self.calendar.push(due, node, Kind::Serve, 0, 0);
         }
     }
 
@@ -207,7 +262,7 @@ impl Partition {
         }
         for port in self.plan.scenario.network.ports_of(node) {
             let head = self.ports[port as usize].queues[1].head;
-            read ^= meta.get(head as usize).map_or(0, |meta| meta.bytes);
+            read ^= self.packets.waiting.get(head as usize).map_or(0, |waiting| waiting.bytes());
         }
         std::hint::black_box(read);
     }
@@ -243,11 +298,18 @@ impl Partition {
 
     // ---- the network ----
 
+    /// Handles a packet that has arrived by the link of which a node's port is the other end.
     #[inline]
-    fn arrive(&mut self, now: u64, node: u32, index: u32) {
-        if node < self.plan.scenario.network.hosts {
+    fn arrive(&mut self, now: u64, node: u32, port: u32, index: u32) {
+        let network = &self.plan.scenario.network;
+        let meta = &mut self.packets.meta[index as usize];
+        meta.hops += 1;
+        if node < network.hosts {
             self.receive(now, node, index);
         } else {
+            if self.buffers.is_counted() {
+                meta.arrived = network.links[port as usize].reverse;
+            }
             let out = self.choose(now, node, index);
             self.offer(now, node, out, index);
         }
@@ -257,6 +319,10 @@ impl Partition {
     #[inline]
     fn choose(&mut self, now: u64, node: u32, index: u32) -> u32 {
         let routing = self.plan.scenario.routing;
+        if matches!(routing, Routing::Adaptive | Routing::Ugal) {
+            // These compare the queues of ports.
+            self.serve_all(now + 1, node);
+        }
         let salt = node.wrapping_mul(0x9E37_79B9) ^ self.plan.scenario.seed as u32;
         if matches!(routing, Routing::Valiant | Routing::Ugal) {
             self.choose_via(now, node, index, salt);
@@ -264,7 +330,10 @@ impl Partition {
         let network = &self.plan.scenario.network;
         let meta = &self.packets.meta[index as usize];
         let any = matches!(routing, Routing::Ecmp | Routing::Spray | Routing::Adaptive);
-        let candidates = network.by_way_of(meta.via, node, meta.destination, meta.entropy, any);
+        let candidates = match self.plan.ways.get(node as usize) {
+            Some(way) => way.toward(meta.destination),
+            None => network.by_way_of(meta.via, node, meta.destination, meta.entropy, any),
+        };
         let first = network.first_port[node as usize];
         let count = candidates.count();
         if count == 1 {
@@ -275,6 +344,10 @@ impl Partition {
             Routing::Spray | Routing::Adaptive => scale(self.draw(node, salt), count),
             _ => scale(mix(meta.entropy ^ salt), count),
         };
+        let first_choice = first + candidates.get(start);
+        if routing != Routing::Adaptive && !self.ports[first_choice as usize].down {
+            return first_choice;
+        }
         let each = (start..count).chain(0..start).map(|number| first + candidates.get(number));
         // A switch detects failures of its own links only.
         let mut each = each.filter(|port| !self.ports[*port as usize].down);
@@ -282,7 +355,7 @@ impl Partition {
             Routing::Adaptive => each.min_by_key(|port| self.ports[*port as usize].backlog_ps(now)),
             _ => each.next(),
         };
-        chosen.unwrap_or(first + candidates.get(start))
+        chosen.unwrap_or(first_choice)
     }
 
     /// Chooses the intermediate switch of a packet. The source's switch decides, and the packet
@@ -323,10 +396,15 @@ impl Partition {
     /// Sends or queues a packet at a port of a switch.
     #[inline]
     fn offer(&mut self, now: u64, node: u32, port: u32, index: u32) {
+        if self.serves_late(node) {
+            self.serve_until(now + 1, node, port);
+        }
         let here = &mut self.ports[port as usize];
-        let class = self.packets.meta[index as usize].class;
+        let meta = &self.packets.meta[index as usize];
+        let class = meta.class;
         if here.busy_until <= now && !here.armed && !(here.paused && class != CONTROL) {
-            return self.transmit(now, port, index);
+            let bytes = meta.bytes;
+            return self.transmit(now, port, index, bytes);
         }
         let spec = &self.plan.scenario.queue;
         let tally = &mut self.tallies[port as usize];
@@ -336,9 +414,9 @@ impl Partition {
             CONTROL => spec.control_bytes,
             _ => self.buffers.room(spec, node),
         };
-        match here.admit(&mut self.packets.meta, index, room, spec, tally) {
+        let waiting = &mut self.packets.waiting;
+        match here.admit(waiting, (index, meta), room, spec, tally) {
             Admission::Queued => {
-                let meta = &self.packets.meta[index as usize];
                 let counts = class != CONTROL && self.buffers.is_counted() && meta.arrived != NONE;
                 if counts && self.buffers.add(spec, node, meta) {
                     let arrived = meta.arrived;
@@ -365,11 +443,7 @@ impl Partition {
 
     /// Cuts off the payload of a packet and queues its header as control.
     fn trim(&mut self, now: u64, node: u32, port: u32, index: u32) {
-        let headers = &self.packets.headers[index as usize];
-        let meta = &mut self.packets.meta[index as usize];
-        meta.bytes -= headers.payload();
-        meta.class = CONTROL;
-        meta.trimmed = true;
+        self.packets.trim(index);
         self.offer(now, node, port, index);
     }
 
@@ -411,10 +485,16 @@ impl Partition {
         let spec = &self.plan.scenario.queue;
         let tally = &mut self.tallies[port as usize];
         let salt = port.wrapping_mul(0x85EB_CA6B) ^ self.plan.scenario.seed as u32;
-        let Some(index) = here.next(&mut self.packets.meta, spec, salt, tally) else { return };
-        let meta = self.packets.meta[index as usize];
-        self.uncount(now, node, &meta);
-        self.transmit(now, port, index);
+        let Some(leaving) = here.next(&self.packets.waiting, spec, salt, tally) else { return };
+        let index = leaving.index;
+        if leaving.is_marked {
+            self.packets.meta[index as usize].marked = true;
+        }
+        if self.buffers.is_counted() {
+            let meta = self.packets.meta[index as usize];
+            self.uncount(now, node, &meta);
+        }
+        self.transmit(now, port, index, leaving.bytes);
         let here = &mut self.ports[port as usize];
         if here.has_work() {
             here.armed = true;
@@ -436,33 +516,44 @@ impl Partition {
     /// Schedules the service of a node's port at `at`.
     #[inline]
     fn arm(&mut self, at: u64, node: u32, port: u32) {
+        if self.serves_late(node) {
+            debug_assert_eq!(at, self.ports[port as usize].busy_until, "a port that is not paused");
+            return;
+        }
         let own = port - self.plan.scenario.network.first_port[node as usize];
         self.calendar.push(at, node, Kind::Serve, own, 0);
     }
 
-    /// Puts a packet onto the link, which determines its arrival time.
-    #[inline]
-    fn transmit(&mut self, now: u64, port: u32, index: u32) {
-        let here = &mut self.ports[port as usize];
-        let meta = &mut self.packets.meta[index as usize];
-        meta.hops += 1;
-        meta.arrived = port;
+    /// Records a packet that leaves by the captured port.
+    #[cold]
+    fn capture(&mut self, now: u64, port: u32, index: u32) {
         if let Some((tapped, most)) = self.plan.scenario.tap
             && tapped == port
             && self.captured.len() < most
         {
+            let meta = &self.packets.meta[index as usize];
             let (destination, path) = (meta.destination, meta.path);
             let headers = self.packets.headers[index as usize];
             self.captured.push(Captured { at: now, destination, path, headers });
         }
+    }
+
+    /// Puts a packet onto the link, which determines its arrival time.
+    #[inline]
+    fn transmit(&mut self, now: u64, port: u32, index: u32, bytes: u32) {
+        if self.plan.scenario.tap.is_some() {
+            self.capture(now, port, index);
+        }
+        let here = &mut self.ports[port as usize];
         // A host's wire may still be busy with the previous packet of the same burst.
         let begins = here.busy_until.max(now);
-        here.busy_until = begins + here.time(meta.bytes);
-        here.bytes += u64::from(meta.bytes);
+        here.busy_until = begins + here.time(bytes);
+        here.bytes += u64::from(bytes);
         here.packets += 1;
         let scenario = &self.plan.scenario;
-        // A packet's first link is its host's.
-        let unlucky = scenario.loss > 0 && meta.hops == 1 && {
+        // Links of hosts have the first numbers. A packet is lost on its first link.
+        let is_first = || port < scenario.network.first_port[scenario.network.hosts as usize];
+        let unlucky = scenario.loss > 0 && is_first() && {
             let salt = port.wrapping_mul(0x9E37_79B9) ^ scenario.seed as u32;
             mix(mix(salt) ^ here.packets) < scenario.loss
         };
@@ -475,6 +566,17 @@ impl Partition {
         // when it has arrived whole.
         let cuts = scenario.cut_through && here.to >= scenario.network.hosts;
         let at = if cuts { begins } else { here.busy_until } + here.latency_ps();
+        if self.outbox.len() == 1 {
+            self.calendar.push(at, here.to, Kind::Arrive, u32::from(here.entry), index);
+        } else {
+            self.pass_on(at, port, index);
+        }
+    }
+
+    /// Schedules the arrival of a packet, in another partition if that executes it.
+    fn pass_on(&mut self, at: u64, port: u32, index: u32) {
+        let here = &self.ports[port as usize];
+        let meta = &self.packets.meta[index as usize];
         let part = match self.plan.part[here.to as usize] {
             BETWEEN => self.plan.part[meta.destination as usize],
             part => part,

@@ -4,6 +4,7 @@
 use super::calendar::WINDOW_MAX;
 use super::ranks::Neighbours;
 use super::scenario::{Routing, Scenario};
+use super::topology::{Way, ways};
 use super::traffic::Flow;
 use crate::group::GroupPlan;
 use crate::stream::{Stream, Verb};
@@ -22,6 +23,8 @@ pub(crate) struct Plan {
     pub(crate) scenario: Scenario,
     /// Number of partitions.
     pub(crate) parts: u32,
+    /// The routes of each switch, if they are simple enough; otherwise empty.
+    pub(crate) ways: Vec<Way>,
     /// Partition of each node, or [`BETWEEN`].
     pub(crate) part: Vec<u8>,
     /// Partition of each port: its node's, or its neighbour's if the node is [`BETWEEN`].
@@ -176,6 +179,7 @@ impl Plan {
         let window_ps = network.lookahead_ps().min(WINDOW_MAX);
         Plan {
             wires: network.wires(),
+            ways: ways(network),
             wire_backlog: WIRE_PACKETS * scenario.mtu.max(scenario.chunk.unwrap_or(0) / 8),
             parts,
             part,

@@ -2,7 +2,7 @@
 //!
 //! Where data has several classes, the queue of data is sorted by class ([`DataClasses`]).
 
-use super::packets::{CONTROL, NONE, PacketMeta};
+use super::packets::{CONTROL, NONE, PacketMeta, Waiting};
 use crate::scenario::{LATENCY_MAX_PS, Marking, Overflow, QueueSpec};
 
 /// Where packets are trimmed, a waiting data packet is sent after this many control packets in a
@@ -26,10 +26,9 @@ impl Queue {
     const EMPTY: Queue = Queue { head: NONE, tail: NONE, bytes: 0 };
 
     #[inline]
-    fn push(&mut self, packets: &mut [PacketMeta], index: u32) {
-        let meta = &mut packets[index as usize];
-        meta.next = NONE;
-        self.bytes += meta.bytes;
+    fn push(&mut self, packets: &mut [Waiting], index: u32, waiting: Waiting) {
+        packets[index as usize] = waiting;
+        self.bytes += waiting.bytes();
         if self.head == NONE {
             self.head = index;
         } else {
@@ -38,18 +37,20 @@ impl Queue {
         self.tail = index;
     }
 
+    /// Returns the first packet and its bytes.
     #[inline]
-    fn pop(&mut self, packets: &[PacketMeta]) -> Option<u32> {
+    fn pop(&mut self, packets: &[Waiting]) -> Option<(u32, u32)> {
         let index = self.head;
         if index == NONE {
             return None;
         }
-        let meta = &packets[index as usize];
-        self.bytes -= meta.bytes;
-        self.head = meta.next;
+        let waiting = packets[index as usize];
+        let (next, bytes) = (waiting.next, waiting.bytes());
+        self.bytes -= bytes;
+        self.head = next;
         // Prefetches the next packet, which will be sent soon.
-        std::hint::black_box(packets.get(meta.next as usize).map_or(0, |next| next.bytes));
-        Some(index)
+        std::hint::black_box(packets.get(next as usize).map_or(0, |next| next.bytes()));
+        Some((index, bytes))
     }
 }
 
@@ -79,7 +80,8 @@ pub(crate) struct Port {
     pub(crate) down: bool,
     /// True if the peer has paused data (PFC).
     pub(crate) paused: bool,
-    /// True if a [`super::calendar::Kind::Serve`] is due at `busy_until`.
+    /// True if the next packet is to be sent at `busy_until`: a
+    /// [`super::calendar::Kind::Serve`] is due then, or the port is served when that matters.
     pub(crate) armed: bool,
     /// Control packets sent in a row while data waited.
     control_run: u8,
@@ -97,6 +99,16 @@ pub(crate) enum Admission {
     /// There is room if this packet of a lower class, which was taken out of the queue, goes
     /// instead: it is to be trimmed or dropped.
     Displaces(u32),
+}
+
+/// A packet that a port sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Leaving {
+    pub(crate) index: u32,
+    /// Bytes that the packet takes on the wire.
+    pub(crate) bytes: u32,
+    /// True if the packet is marked because the queue is too long.
+    pub(crate) is_marked: bool,
 }
 
 /// Counters of a port that are rarely accessed.
@@ -199,44 +211,45 @@ impl Port {
     /// Queues a data packet until the peer ends its pause.
     pub(crate) fn hold(
         &mut self,
-        packets: &mut [PacketMeta],
-        index: u32,
+        packets: &mut [Waiting],
+        packet: (u32, &PacketMeta),
         spec: &QueueSpec,
         tally: &mut PortTally,
     ) {
-        self.push_data(packets, index, spec, tally);
+        self.push_data(packets, packet, spec, tally);
     }
 
     #[inline]
     fn push_data(
         &mut self,
-        packets: &mut [PacketMeta],
-        index: u32,
+        packets: &mut [Waiting],
+        (index, meta): (u32, &PacketMeta),
         spec: &QueueSpec,
         tally: &mut PortTally,
     ) {
+        let waiting = Waiting::new(meta);
         if spec.has_data_classes() {
-            tally.classes.push(&mut self.queues[1], packets, index, spec.classes);
+            tally.classes.push(&mut self.queues[1], packets, index, waiting, spec.classes);
         } else {
-            self.queues[1].push(packets, index);
+            self.queues[1].push(packets, index, waiting);
         }
     }
 
-    /// Takes the first packet of the highest class of data, with the bytes of its class that were
-    /// queued.
+    /// Takes the first packet of the highest class of data: its index and bytes, and the bytes of
+    /// its class that were queued.
     #[inline]
     fn pop_data(
         &mut self,
-        packets: &[PacketMeta],
+        packets: &[Waiting],
         spec: &QueueSpec,
         tally: &mut PortTally,
-    ) -> Option<(u32, u32)> {
+    ) -> Option<((u32, u32), u32)> {
         let length = self.queues[1].bytes;
-        let index = self.queues[1].pop(packets)?;
+        let taken = self.queues[1].pop(packets)?;
         if !spec.has_data_classes() {
-            return Some((index, length));
+            return Some((taken, length));
         }
-        Some((index, tally.classes.popped(packets, index, spec.classes)))
+        Some((taken, tally.classes.popped(packets, taken.0, spec.classes)))
     }
 
     /// Bytes in both queues.
@@ -264,19 +277,22 @@ impl Port {
     #[inline]
     pub(crate) fn admit(
         &mut self,
-        packets: &mut [PacketMeta],
-        index: u32,
+        packets: &mut [Waiting],
+        (index, meta): (u32, &PacketMeta),
         room: u32,
         spec: &QueueSpec,
         tally: &mut PortTally,
     ) -> Admission {
-        let meta = packets[index as usize];
         let is_data = meta.class != CONTROL;
         if self.queues[usize::from(is_data)].bytes + meta.bytes > room {
             if is_data
                 && spec.has_data_classes()
-                && let Some(lower) =
-                    tally.classes.displaced(&mut self.queues[1], packets, &meta, spec.classes)
+                && let Some(lower) = tally.classes.displaced(
+                    &mut self.queues[1],
+                    packets,
+                    Waiting::new(meta),
+                    spec.classes,
+                )
             {
                 return Admission::Displaces(lower);
             }
@@ -288,41 +304,39 @@ impl Port {
             return Admission::Dropped;
         }
         if is_data {
-            self.push_data(packets, index, spec, tally);
+            self.push_data(packets, (index, meta), spec, tally);
         } else {
-            self.queues[0].push(packets, index);
+            self.queues[0].push(packets, index, Waiting::new(meta));
         }
         tally.longest = tally.longest.max(self.waiting());
         Admission::Queued
     }
 
-    /// Takes the packet that may leave now, and marks it if the queue of its class, this packet
+    /// Takes the packet that may leave now. It is marked if the queue of its class, this packet
     /// included, is too long.
     #[inline]
     pub(crate) fn next(
         &mut self,
-        packets: &mut [PacketMeta],
+        packets: &[Waiting],
         spec: &QueueSpec,
         salt: u32,
         tally: &mut PortTally,
-    ) -> Option<u32> {
+    ) -> Option<Leaving> {
         let data_waits = self.queues[1].head != NONE && !self.paused;
         let is_data_due =
             spec.overflow == Overflow::Trim && data_waits && self.control_run >= CONTROL_RUN_MAX;
-        if !is_data_due && let Some(index) = self.queues[0].pop(packets) {
+        if !is_data_due && let Some((index, bytes)) = self.queues[0].pop(packets) {
             self.control_run = if data_waits { self.control_run.saturating_add(1) } else { 0 };
-            return Some(index);
+            return Some(Leaving { index, bytes, is_marked: false });
         }
         self.control_run = 0;
         if self.paused {
             return None;
         }
-        let (index, length) = self.pop_data(packets, spec, tally)?;
-        if is_marked(&spec.marking, length, salt ^ self.packets) {
-            packets[index as usize].marked = true;
-            tally.marks += 1;
-        }
-        Some(index)
+        let ((index, bytes), length) = self.pop_data(packets, spec, tally)?;
+        let is_marked = is_marked(&spec.marking, length, salt ^ self.packets);
+        tally.marks += u64::from(is_marked);
+        Some(Leaving { index, bytes, is_marked })
     }
 }
 

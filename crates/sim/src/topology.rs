@@ -8,11 +8,13 @@ mod clos;
 mod direct;
 mod error;
 mod planes;
+mod ways;
 
 pub use clos::Clos;
 pub use direct::{Direct, Wiring};
 pub use error::TopologyError;
 pub use planes::Planes;
+pub(crate) use ways::{Way, ways};
 
 use super::packets::NONE;
 

@@ -25,6 +25,7 @@ fn the_events_of_a_node_come_in_order() {
         calendar.open(window);
         for node in 0..NODES {
             let has_any = model.iter().any(|event| event.0 < end && event.1 == node);
+            assert_eq!(calendar.next_node(node) == Some(node), has_any);
             assert_eq!(calendar.turn(node), has_any);
             while let Some((now, entry)) = calendar.pop() {
                 let first = model.iter().find(|event| event.1 == node).copied();

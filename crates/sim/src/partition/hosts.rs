@@ -380,7 +380,6 @@ impl Partition {
         let Outgoing { headers, header, payload, destination, path, priority } = *outgoing;
         let flow = mix(node ^ mix(destination).rotate_left(7));
         let meta = PacketMeta {
-            next: NONE,
             bytes: header + payload + self.plan.scenario.frame_bytes,
             destination,
             entropy: mix(flow ^ u32::from(path).wrapping_mul(0x9E37_79B1)),
@@ -397,9 +396,9 @@ impl Partition {
         let port = &mut self.ports[wire as usize];
         if port.paused && meta.class != CONTROL {
             let (spec, tally) = (&self.plan.scenario.queue, &mut self.tallies[wire as usize]);
-            port.hold(&mut self.packets.meta, index, spec, tally);
+            port.hold(&mut self.packets.waiting, (index, &meta), spec, tally);
         } else {
-            self.transmit(now, wire, index);
+            self.transmit(now, wire, index, meta.bytes);
         }
     }
 }

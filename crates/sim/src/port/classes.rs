@@ -1,6 +1,6 @@
 //! The classes of data in a port's queue of data, which is sorted by class.
 
-use super::{NONE, PacketMeta, Queue};
+use super::{NONE, Queue, Waiting};
 use crate::packets::CONTROL;
 use fairway_ub::wire::Priority;
 
@@ -28,25 +28,26 @@ impl DataClasses {
     pub(super) fn push(
         &mut self,
         queue: &mut Queue,
-        packets: &mut [PacketMeta],
+        packets: &mut [Waiting],
         index: u32,
+        waiting: Waiting,
         classes: u8,
     ) {
-        let part = part_of(&packets[index as usize], classes);
+        let part = part_of(waiting, classes);
         let before = self.last[..=part].iter().rev().copied().find(|last| *last != NONE);
         self.last[part] = index;
-        self.bytes[part] += packets[index as usize].bytes;
+        self.bytes[part] += waiting.bytes();
         if before == Some(queue.tail) || queue.head == NONE {
-            return queue.push(packets, index);
+            return queue.push(packets, index, waiting);
         }
         let next = match before {
             Some(before) => &mut packets[before as usize].next,
             None => &mut queue.head,
         };
         let next = std::mem::replace(next, index);
-        let meta = &mut packets[index as usize];
-        meta.next = next;
-        queue.bytes += meta.bytes;
+        packets[index as usize] = waiting;
+        packets[index as usize].next = next;
+        queue.bytes += waiting.bytes();
     }
 
     /// Takes the last packet of the lowest class out of the queue, if that class is lower than the
@@ -54,13 +55,13 @@ impl DataClasses {
     pub(super) fn displaced(
         &mut self,
         queue: &mut Queue,
-        packets: &mut [PacketMeta],
-        arriving: &PacketMeta,
+        packets: &mut [Waiting],
+        arriving: Waiting,
         classes: u8,
     ) -> Option<u32> {
         let taken = queue.tail;
-        let meta = *packets.get(taken as usize).filter(|_| queue.head != NONE)?;
-        let part = part_of(&meta, classes);
+        let waiting = *packets.get(taken as usize).filter(|_| queue.head != NONE)?;
+        let part = part_of(waiting, classes);
         if part <= part_of(arriving, classes) {
             return None;
         }
@@ -80,30 +81,30 @@ impl DataClasses {
             }
             None => queue.head = NONE,
         }
-        queue.bytes -= meta.bytes;
-        self.bytes[part] -= meta.bytes;
+        queue.bytes -= waiting.bytes();
+        self.bytes[part] -= waiting.bytes();
         Some(taken)
     }
 
     /// Notes that the first packet of the queue was taken. Returns the bytes of its part before
     /// that.
-    pub(super) fn popped(&mut self, packets: &[PacketMeta], index: u32, classes: u8) -> u32 {
-        let meta = &packets[index as usize];
-        let part = part_of(meta, classes);
+    pub(super) fn popped(&mut self, packets: &[Waiting], index: u32, classes: u8) -> u32 {
+        let waiting = packets[index as usize];
+        let part = part_of(waiting, classes);
         if self.last[part] == index {
             self.last[part] = NONE;
         }
         let length = self.bytes[part];
-        self.bytes[part] -= meta.bytes;
+        self.bytes[part] -= waiting.bytes();
         length
     }
 }
 
 /// The part of a data packet, 0 for the highest class. A port with fewer queues than there are
 /// classes serves neighbouring classes as one.
-fn part_of(meta: &PacketMeta, classes: u8) -> usize {
-    debug_assert_ne!(meta.class, CONTROL);
+fn part_of(waiting: Waiting, classes: u8) -> usize {
+    debug_assert_ne!(waiting.class(), CONTROL);
     let (queues, classes_of_data) = (usize::from(classes) - 1, CLASSES);
-    let priority = classes_of_data - usize::from(meta.class);
+    let priority = classes_of_data - usize::from(waiting.class());
     queues - 1 - priority * queues / classes_of_data
 }

@@ -32,7 +32,6 @@ fn headers_do_not_keep_data_waiting_for_ever() {
     for (overflow, expected) in [(Overflow::Trim, 10), (Overflow::Drop, 30)] {
         let mut port = Port::new(0, 0, 400_000, 0);
         let packet = |class| PacketMeta {
-            next: NONE,
             bytes: 100,
             destination: 0,
             entropy: 0,
@@ -44,8 +43,7 @@ fn headers_do_not_keep_data_waiting_for_ever() {
             trimmed: false,
             hops: 0,
         };
-        let mut packets: Vec<PacketMeta> =
-            (0..31).map(|number| packet(u8::from(number == 0))).collect();
+        let mut packets = vec![Waiting::UNUSED; 31];
         let (mut tally, marking) = (PortTally::default(), Marking::Off);
         let spec = QueueSpec {
             bytes: 10_000,
@@ -57,11 +55,16 @@ fn headers_do_not_keep_data_waiting_for_ever() {
             classes: 2,
         };
         for index in 0..31 {
-            port.admit(&mut packets, index, 10_000, &spec, &mut tally);
+            let meta = packet(if index == 0 { 7 } else { CONTROL });
+            port.admit(&mut packets, (index, &meta), 10_000, &spec, &mut tally);
         }
-        let order: Vec<u32> =
-            (0..31).filter_map(|_| port.next(&mut packets, &spec, 0, &mut tally)).collect();
-        assert_eq!(order.iter().position(|index| *index == 0), Some(expected), "{overflow:?}");
+        let order: Vec<Leaving> =
+            (0..31).filter_map(|_| port.next(&packets, &spec, 0, &mut tally)).collect();
+        assert_eq!(
+            order.iter().position(|packet| packet.index == 0),
+            Some(expected),
+            "{overflow:?}"
+        );
     }
 }
 
@@ -78,7 +81,6 @@ fn marks_follow_the_ramp() {
 /// A data packet of a class, 100 bytes long.
 fn data(priority: u8) -> PacketMeta {
     PacketMeta {
-        next: NONE,
         bytes: 100,
         destination: 0,
         entropy: 0,
@@ -107,20 +109,22 @@ fn spec(classes: u8, marking: Marking) -> QueueSpec {
 /// The numbers of packets of these classes in the order in which a port of `classes` classes sends
 /// them, if all have arrived before. Some arrive after the first two have left.
 fn order(classes: u8, early: &[u8], late: &[u8]) -> Vec<u32> {
-    let mut packets: Vec<PacketMeta> = early.iter().chain(late).map(|class| data(*class)).collect();
+    let metas: Vec<PacketMeta> = early.iter().chain(late).map(|class| data(*class)).collect();
+    let mut packets = vec![Waiting::UNUSED; metas.len()];
     let (mut port, mut tally) = (Port::new(0, 0, 400_000, 0), PortTally::default());
     let spec = spec(classes, Marking::Off);
     let mut sent = Vec::new();
     for index in 0..packets.len() as u32 {
         if index as usize == early.len() {
-            let first = (0..2).filter_map(|_| port.next(&mut packets, &spec, 0, &mut tally));
-            sent.extend(first.collect::<Vec<u32>>());
+            let first = (0..2).filter_map(|_| port.next(&packets, &spec, 0, &mut tally));
+            sent.extend(first.map(|packet| packet.index));
         }
-        let admission = port.admit(&mut packets, index, 10_000, &spec, &mut tally);
+        let admission =
+            port.admit(&mut packets, (index, &metas[index as usize]), 10_000, &spec, &mut tally);
         assert_eq!(admission, Admission::Queued);
     }
-    while let Some(index) = port.next(&mut packets, &spec, 0, &mut tally) {
-        sent.push(index);
+    while let Some(packet) = port.next(&packets, &spec, 0, &mut tally) {
+        sent.push(packet.index);
     }
     assert_eq!((port.waiting(), port.has_work()), (0, false));
     sent
@@ -145,47 +149,64 @@ fn port_of_fewer_queues_serves_neighbouring_classes_as_one() {
 
 #[test]
 fn classes_share_the_buffer_and_the_lowest_makes_room() {
-    let mut packets: Vec<PacketMeta> = [6, 0, 3, 0, 6, 6, 3].map(data).to_vec();
+    let metas: Vec<PacketMeta> = [6, 0, 3, 0, 6, 6, 3].map(data).to_vec();
+    let mut packets = vec![Waiting::UNUSED; metas.len()];
     let (mut port, mut tally) = (Port::new(0, 0, 400_000, 0), PortTally::default());
     let spec = spec(8, Marking::Off);
-    let mut admit = |index| port.admit(&mut packets, index, 400, &spec, &mut tally);
+    let mut admit =
+        |index| port.admit(&mut packets, (index, &metas[index as usize]), 400, &spec, &mut tally);
     assert_eq!([0, 1, 2, 3].map(&mut admit), [Admission::Queued; 4]);
     // The last packet of class 0 goes, then the first, then the one of class 3.
     assert_eq!([4, 4].map(&mut admit), [Admission::Displaces(3), Admission::Queued]);
     assert_eq!([5, 5].map(&mut admit), [Admission::Displaces(1), Admission::Queued]);
     assert_eq!(admit(6), Admission::Dropped, "no class below that of the packet waits");
     assert_eq!([3, 3].map(&mut admit), [Admission::Dropped; 2]);
-    let order = (0..5).filter_map(|_| port.next(&mut packets, &spec, 0, &mut tally));
-    assert_eq!(order.collect::<Vec<_>>(), [0, 4, 5, 2]);
+    let order = (0..5).filter_map(|_| port.next(&packets, &spec, 0, &mut tally));
+    assert_eq!(order.map(|packet| packet.index).collect::<Vec<_>>(), [0, 4, 5, 2]);
     assert_eq!((port.waiting(), tally.drops), (0, 3));
+}
+
+/// The index of the packet that leaves next.
+fn next(
+    port: &mut Port,
+    packets: &[Waiting],
+    spec: &QueueSpec,
+    tally: &mut PortTally,
+) -> Option<u32> {
+    port.next(packets, spec, 0, tally).map(|packet| packet.index)
 }
 
 #[test]
 fn queue_that_was_displaced_wholly_takes_packets_again() {
-    let mut packets: Vec<PacketMeta> = [0, 6, 0, 6].map(data).to_vec();
+    let metas: Vec<PacketMeta> = [0, 6, 0, 6].map(data).to_vec();
+    let mut packets = vec![Waiting::UNUSED; metas.len()];
     let (mut port, mut tally) = (Port::new(0, 0, 400_000, 0), PortTally::default());
     let spec = spec(8, Marking::Off);
-    let mut admit = |index| port.admit(&mut packets, index, 100, &spec, &mut tally);
+    let mut admit =
+        |index| port.admit(&mut packets, (index, &metas[index as usize]), 100, &spec, &mut tally);
     assert_eq!(
         [0, 1, 1].map(&mut admit),
         [Admission::Queued, Admission::Displaces(0), Admission::Queued]
     );
-    assert_eq!(port.next(&mut packets, &spec, 0, &mut tally), Some(1));
-    let mut admit = |index| port.admit(&mut packets, index, 200, &spec, &mut tally);
+    assert_eq!(next(&mut port, &packets, &spec, &mut tally), Some(1));
+    let mut admit =
+        |index| port.admit(&mut packets, (index, &metas[index as usize]), 200, &spec, &mut tally);
     assert_eq!([2, 3].map(&mut admit), [Admission::Queued; 2]);
-    assert_eq!(port.next(&mut packets, &spec, 0, &mut tally), Some(3));
-    assert_eq!(port.next(&mut packets, &spec, 0, &mut tally), Some(2));
+    assert_eq!(next(&mut port, &packets, &spec, &mut tally), Some(3));
+    assert_eq!(next(&mut port, &packets, &spec, &mut tally), Some(2));
 }
 
 #[test]
 fn class_is_marked_by_its_own_length() {
-    let mut packets: Vec<PacketMeta> = [0, 0, 0, 6].map(data).to_vec();
+    let metas: Vec<PacketMeta> = [0, 0, 0, 6].map(data).to_vec();
+    let mut packets = vec![Waiting::UNUSED; metas.len()];
     let (mut port, mut tally) = (Port::new(0, 0, 400_000, 0), PortTally::default());
     let spec = spec(8, Marking::Threshold { bytes: 200 });
     for index in 0..4 {
-        port.admit(&mut packets, index, 400, &spec, &mut tally);
+        port.admit(&mut packets, (index, &metas[index as usize]), 400, &spec, &mut tally);
     }
-    while port.next(&mut packets, &spec, 0, &mut tally).is_some() {}
     // Class 6 has 100 bytes. Class 0 has 300, then 200, then 100.
-    assert_eq!([0, 1, 2, 3].map(|index| packets[index].marked), [true, false, false, false]);
+    let sent = (0..4).filter_map(|_| port.next(&packets, &spec, 0, &mut tally));
+    let marks: Vec<_> = sent.map(|packet| (packet.index, packet.is_marked)).collect();
+    assert_eq!(marks, [(3, false), (0, true), (1, false), (2, false)]);
 }

@@ -11,6 +11,12 @@ fn check(network: &Network) {
         }
     }
     assert_eq!(longest, network.diameter(), "{:?}", network.shape);
+    for (node, way) in ways(network).iter().enumerate().skip(network.hosts as usize) {
+        for host in 0..network.hosts {
+            let computed = network.toward(node as u32, host, 0, true);
+            assert_eq!(way.toward(host), computed, "from {node} to {host} in {:?}", network.shape);
+        }
+    }
     for (port, link) in network.links.iter().enumerate() {
         let back = network.links[link.reverse as usize];
         assert_eq!((back.from, back.to, back.reverse), (link.to, link.from, port as u32));
