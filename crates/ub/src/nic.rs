@@ -376,9 +376,9 @@ impl UbDevice {
 
     /// The latest time at which [`Self::handle_timeout`] must be called; it may be called earlier.
     pub fn poll_timeout(&self) -> Option<Instant> {
+        let channels = self.shared.schedule.earliest_deadline();
         let flows = self.shared.flows.wakes.earliest();
-        let all = [self.shared.schedule.earliest_deadline(), flows, self.credit_at()];
-        all.into_iter().flatten().reduce(Instant::min)
+        earlier(earlier(channels, flows), self.credit_at())
     }
 
     // ---- inside ----
@@ -412,6 +412,16 @@ impl UbDevice {
     fn kept_for_answers(&self) -> u32 {
         let wanted = self.open_channels.saturating_mul(self.shared.config.limits().read_slots);
         wanted.min(self.shared.messages.capacity() / 2)
+    }
+}
+
+/// The earlier of two times, or the only one.
+#[inline]
+fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, None) => one,
+        (None, other) => other,
     }
 }
 

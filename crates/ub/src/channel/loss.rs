@@ -11,6 +11,22 @@ use fairway_wire::{Ack, AckFlags, Duration, Instant, Psn, SACK_BITS, Sack};
 /// Most paths that a channel can have.
 const PATHS_MAX: usize = 256;
 
+/// Bytes that were declared lost on each path, and the paths that lost any.
+struct Losses {
+    bytes: [u32; PATHS_MAX],
+    paths: PathSet,
+}
+
+impl Losses {
+    #[inline]
+    fn add(&mut self, path: u8, bytes: u32) {
+        if bytes > 0 {
+            self.paths.insert(path);
+            self.bytes[usize::from(path)] += bytes;
+        }
+    }
+}
+
 impl Channel {
     /// Runs the loss detector on the packets that an acknowledgement reports missing: those of its
     /// map and, if that is too short for the window, the oldest of each path in `touched`, or of
@@ -24,7 +40,7 @@ impl Channel {
         ack: &Ack,
         touched: PathSet,
     ) {
-        let mut lost = [0; PATHS_MAX];
+        let mut lost = Losses { bytes: [0; PATHS_MAX], paths: PathSet::default() };
         // Of the packets that are neither acknowledged nor lost now, the time at which the oldest
         // was sent.
         let mut oldest: Option<Instant> = None;
@@ -33,9 +49,7 @@ impl Channel {
             for path in if across { self.paths.busy() } else { touched } {
                 match self.paths.oldest(path) {
                     None => self.paths.note_idle(path),
-                    Some(_) => {
-                        lost[usize::from(path)] += self.detect_on_path(shared, now, ack, path);
-                    }
+                    Some(_) => lost.add(path, self.detect_on_path(shared, now, ack, path)),
                 }
                 if let Some(psn) = self.paths.oldest(path) {
                     let sent_at = self.send.record(psn, &mut shared.send_blocks).sent_at;
@@ -54,17 +68,10 @@ impl Channel {
             self.check_overtaken_at(&mut shared.schedule, sent_at + overdue);
         }
         // One call reports all losses of a path, however they were found.
-        for (path, &bytes) in lost.iter().enumerate().take(self.paths.count()) {
-            if bytes > 0 {
-                let bytes = bytes + self.expire_silent_path(shared, now, path as u8);
-                self.report_loss(
-                    &mut shared.flows,
-                    &mut shared.schedule,
-                    now,
-                    (bytes, path as u8),
-                    false,
-                );
-            }
+        for path in lost.paths {
+            let bytes = lost.bytes[usize::from(path)];
+            let bytes = bytes + self.expire_silent_path(shared, now, path);
+            self.report_loss(&mut shared.flows, &mut shared.schedule, now, (bytes, path), false);
         }
     }
 
@@ -101,7 +108,7 @@ impl Channel {
         shared: &mut Shared,
         now: Instant,
         ack: &Ack,
-        lost: &mut [u32; PATHS_MAX],
+        lost: &mut Losses,
     ) -> Option<Instant> {
         let mut oldest: Option<Instant> = None;
         for (word, &bits) in ack.sack.bitmap.iter().enumerate() {
@@ -121,7 +128,7 @@ impl Channel {
                 }
                 match self.try_lose(shared, now, ack, psn) {
                     0 => oldest = oldest.into_iter().chain([sent.sent_at]).reduce(Instant::min),
-                    bytes => lost[usize::from(sent.path)] += bytes,
+                    bytes => lost.add(sent.path, bytes),
                 }
             }
         }
@@ -257,19 +264,19 @@ impl Channel {
         // While recently sent packets are being acknowledged, an overdue packet is an ordinary
         // loss, not the silence after which a sender has to start over.
         let silent = self.recovery.is_silent(now, timeout);
-        for path in 0..self.paths.count() as u32 {
-            let lost = self.expire_path(shared, now, path as u8);
+        for path in self.paths.busy() {
+            let lost = self.expire_path(shared, now, path);
             fired |= lost > 0;
             if lost > 0 {
                 self.report_loss(
                     &mut shared.flows,
                     &mut shared.schedule,
                     now,
-                    (lost, path as u8),
+                    (lost, path),
                     silent,
                 );
             }
-            if let Some(oldest) = self.paths.oldest(path as u8) {
+            if let Some(oldest) = self.paths.oldest(path) {
                 let sent_at = self.send.record(oldest, &mut shared.send_blocks).sent_at;
                 let due = (sent_at + timeout).max(now + timeout.divided_by(4));
                 next = Some(next.map_or(due, |at| at.min(due)));

@@ -114,6 +114,9 @@ impl Paths {
         let choice = self.choice.choose(&self.views, request);
         let count = self.views.len();
         let usable = |path: &usize| self.views[*path].usable;
+        if choice < count && usable(&choice) && avoid != Some(choice as u8) {
+            return choice as u8;
+        }
         let from_choice = (0..count).map(|step| (choice + step) % count);
         let matched = from_choice
             .clone()
