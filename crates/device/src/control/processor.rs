@@ -34,6 +34,16 @@ impl ProcessorStats {
     }
 }
 
+impl core::ops::AddAssign for ProcessorStats {
+    fn add_assign(&mut self, other: Self) {
+        self.collected += other.collected;
+        self.handled += other.handled;
+        self.early += other.early;
+        self.bytes += other.bytes;
+        self.transmits += other.transmits;
+    }
+}
+
 /// A processor's state of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
