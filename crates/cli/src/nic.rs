@@ -9,7 +9,7 @@ pub(crate) use options::NicOptions;
 use crate::failure::Failure;
 use crate::process;
 use fairway_nicmodel::{
-    Config, Report, Stack, Verb, WorkloadKind, constants, run as run_model, state,
+    Config, Report, ServerUse, Stack, Verb, WorkloadKind, constants, run as run_model, state,
 };
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -78,6 +78,15 @@ fn constants_text(options: &NicOptions) -> Result<String, Failure> {
 }
 
 /// A run as one JSON object: its options and its results.
+fn server_value(server: &ServerUse) -> Value {
+    json!({
+        "server": server.name,
+        "utilisation": server.utilisation,
+        "jobs": server.jobs,
+        "waiting_ns": server.waited_ns,
+    })
+}
+
 fn value(config: &Config, report: &Report) -> Value {
     let mut object = options::requested(config);
     let measured = json!({
@@ -114,6 +123,8 @@ fn value(config: &Config, report: &Report) -> Value {
     let busiest = report.servers.first();
     object.insert("busiest".into(), json!(busiest.map(|server| &server.name)));
     object.insert("busiest_utilisation".into(), json!(busiest.map(|server| server.utilisation)));
+    let servers: Vec<Value> = report.servers.iter().map(server_value).collect();
+    object.insert("servers".into(), Value::Array(servers));
     let figures: Map<String, Value> =
         report.figures.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
     object.insert("figures".into(), Value::Object(figures));

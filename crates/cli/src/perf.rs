@@ -145,8 +145,8 @@ fn server_arguments(options: &PerfOptions) -> Vec<String> {
     if net.stats {
         arguments.push("--stats".into());
     }
-    if options.flows.control_thread {
-        arguments.push("--control-thread".into());
+    if options.flows.control_threads > 0 {
+        arguments.push(format!("--control-threads={}", options.flows.control_threads));
     }
     let pressure = net.host_pressure.as_ref();
     arguments.extend(pressure.map(|pressure| format!("--host-pressure={pressure}")));

@@ -210,7 +210,7 @@ fn flows_are_measured_with_a_scheduler_on_a_thread_of_its_own() {
             operation,
             "--flows=4K,64K*2",
             "--sched=drr",
-            "--control-thread",
+            "--control-threads=2",
             "--line=10Gbps",
             "--duration=1s",
         ]);

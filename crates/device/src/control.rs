@@ -10,6 +10,7 @@
 //! * **Processor** ([`Processor`]): runs one controller to completion for each event. It shares
 //!   only slots and rate registers with the data path, so it may run in line with it or on a thread
 //!   of its own.
+//! * **Steering** ([`Steering`]): assigns each flow to one thread of a pool.
 //! * **Dequeue rates**: registers that the data path reads before it takes a packet from a message
 //!   ([`flow`](crate::flow)).
 //!
@@ -23,6 +24,7 @@ mod processor;
 mod queue;
 mod ready_queue;
 mod slot;
+mod steering;
 
 pub use multiplexer::Multiplexer;
 pub(crate) use processor::share_value;
@@ -31,3 +33,4 @@ pub(crate) use queue::TransmitState;
 pub use queue::{EventQueue, Kind};
 pub use ready_queue::{EventKind, Kinds, ReadyQueue};
 pub use slot::{Cursor, Gathered, Slot};
+pub use steering::Steering;

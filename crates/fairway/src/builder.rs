@@ -57,7 +57,7 @@ pub struct Builder {
     dscp: Option<Dscp>,
     buffer_bytes: usize,
     progress_thread: bool,
-    control_thread: bool,
+    control_threads: u32,
     control_latency_samples: usize,
     stats: bool,
     prometheus: Option<SocketAddr>,
@@ -90,7 +90,7 @@ impl Default for Builder {
             dscp: None,
             buffer_bytes: 4 << 20,
             progress_thread: true,
-            control_thread: false,
+            control_threads: 0,
             control_latency_samples: 0,
             stats: false,
             prometheus: None,
@@ -197,12 +197,14 @@ impl Builder {
         self
     }
 
-    /// Runs the scheduler and the congestion controls on a separate thread (default: false, in line
-    /// with the data path). The thread then receives the accumulated events since it last ran, and
-    /// the data path only leaves events and reads rates, windows and credit.
+    /// Runs the scheduler and the congestion controls on a pool of `threads` threads, at most 64
+    /// (default: 0, in line with the data path). A thread then receives the accumulated events since
+    /// it last ran, and the data path only leaves events and reads rates, windows and credit. Each
+    /// channel belongs to one thread, its index modulo `threads`; the first thread alone runs the
+    /// scheduler, which divides one line among all flows.
     #[must_use]
-    pub fn control_thread(mut self, own: bool) -> Self {
-        self.control_thread = own;
+    pub fn control_threads(mut self, threads: u32) -> Self {
+        self.control_threads = threads;
         self
     }
 
@@ -416,7 +418,7 @@ impl Builder {
         let mut plan = self.plan_sockets();
         for engine in 0..self.engines {
             let (mut io, numbers) = self.open_engine(engine, &mut plan, &mut wrap)?;
-            let meter = |probe: &Arc<Probe>| Meter::new(probe.clone(), !self.control_thread);
+            let meter = |probe: &Arc<Probe>| Meter::new(probe.clone(), self.control_threads == 0);
             io.own.meter = probe.as_ref().map(meter).map(Box::new);
             ios.push(io);
             ports.push(numbers);
@@ -433,7 +435,7 @@ impl Builder {
             limits: self.limits,
             profile: self.profile,
             policy,
-            control_thread: self.control_thread,
+            control_threads: self.control_threads,
             probe,
             identity,
             datapath,
@@ -452,6 +454,8 @@ impl Builder {
 
     fn check(&self) -> Result<(), Error> {
         check("sockets", self.sockets.unwrap_or(1), 1..=PORTS_MAX, "use 1 to 16")?;
+        let pool = self.control_threads as usize;
+        check("control_threads", pool, 0..=CONTROL_THREADS_MAX, "use 0 to 64")?;
         check("engines", self.engines, 1..=usize::from(GROUP_MAX), "use 1 to 16")?;
         if self.engines > 1 && !self.progress_thread {
             return Err(Error::Parameter {
@@ -508,6 +512,9 @@ fn check(
     }
     Err(Error::Parameter { name, value: value.to_string(), remedy })
 }
+
+/// Maximum number of control threads of a context.
+const CONTROL_THREADS_MAX: usize = 64;
 
 /// Returns a random node address, which holds until the context ends. Zero means "unknown" in a
 /// HELLO.

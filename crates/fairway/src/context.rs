@@ -335,8 +335,8 @@ impl Context {
         self.handle.shared.with(|core| core.scheduler_stats())
     }
 
-    /// Statistics of the congestion controls; `None` unless they run on a separate thread
-    /// ([`crate::Builder::control_thread`]) instead of being called for every packet.
+    /// Statistics of the congestion controls; `None` unless they run on threads of their own
+    /// ([`crate::Builder::control_threads`]) instead of being called for every packet.
     pub fn congestion_stats(&self) -> Option<ProcessorStats> {
         self.handle.shared.with(|core| core.congestion_stats())
     }

@@ -1,5 +1,10 @@
-//! Runs schedulers and congestion controls on a separate thread: it reads events and writes rates,
-//! windows and credit, and the data path never waits for it.
+//! Runs schedulers and congestion controls on a pool of threads, which read events and write rates,
+//! windows and credit; the data path never waits for them.
+//!
+//! Each channel belongs to one thread ([`Steering`]), which alone has the channel's congestion
+//! control and the queue of its events. The scheduler divides one line among all flows, so the
+//! first thread runs it alone, beside the congestion controls of its channels. Threads share nothing
+//! with each other, except the probe while control latency is measured.
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +15,7 @@ use fairway_observe::Probe;
 use fairway_runtime::clock;
 use fairway_ub::control::{
     CongestionController, CongestionKind, CongestionProcessor, EventQueue, Processor,
-    ProcessorStats, ReadyQueue,
+    ProcessorStats, ReadyQueue, Steering,
 };
 
 use crate::error::Error;
@@ -47,9 +52,75 @@ struct Common {
     stats: Mutex<Stats>,
 }
 
-/// Handle of the control thread. Dropping it stops the thread.
+/// Handle of the control threads. Dropping it stops them.
 #[derive(Debug)]
-pub(crate) struct ControlThread {
+pub(crate) struct ControlPool {
+    threads: Box<[ControlThread]>,
+    steering: Steering,
+}
+
+impl ControlPool {
+    /// Starts a thread for each of `processors`, to which `steering` has steered channels. Each runs
+    /// the congestion controls of its channels, and the first also schedulers handed to it later.
+    /// The threads report to `probe` when a congestion control has decided.
+    ///
+    /// # Errors
+    /// The system has no thread.
+    pub(crate) fn start(
+        processors: Box<[CongestionProcessor]>,
+        steering: Steering,
+        probe: Option<&Arc<Probe>>,
+    ) -> Result<ControlPool, Error> {
+        let threads = processors.into_iter().enumerate();
+        let threads = threads
+            .map(|(number, processor)| ControlThread::start(number, processor, probe.cloned()))
+            .collect::<Result<_, Error>>()?;
+        Ok(ControlPool { threads, steering })
+    }
+
+    /// Replaces the scheduler that the pool runs; `None` for none.
+    pub(crate) fn set_scheduler(&mut self, scheduler: Option<Processor>) {
+        self.threads[0].set_scheduler(scheduler);
+    }
+
+    /// Hands the congestion control of a newly opened channel to the channel's thread.
+    pub(crate) fn adopt(&self, controller: CongestionController) {
+        let thread = self.steering.thread_of(controller.channel());
+        self.threads[thread as usize].adopt(controller);
+    }
+
+    /// Statistics of the scheduler, if there is one.
+    pub(crate) fn scheduler_stats(&self) -> Option<ProcessorStats> {
+        self.threads[0].common.stats().scheduler
+    }
+
+    /// Statistics of the congestion controls, all threads together.
+    pub(crate) fn congestion_stats(&self) -> ProcessorStats {
+        let mut sum = ProcessorStats::default();
+        self.threads.iter().for_each(|thread| sum += thread.common.stats().congestion);
+        sum
+    }
+
+    /// Wakes the threads that sleep and have events. Costs a fence and a load or two for each thread
+    /// while they are awake.
+    pub(crate) fn wake_if_asleep(&self) {
+        // The announcement is written before this checks whether the thread sleeps; the thread
+        // marks itself as sleeping before it checks for announcements.
+        fence(Ordering::SeqCst);
+        self.threads.iter().for_each(ControlThread::wake_if_asleep);
+    }
+}
+
+impl Drop for ControlPool {
+    fn drop(&mut self) {
+        // All are told to stop before the first is waited for.
+        self.threads.iter().for_each(ControlThread::stop);
+    }
+}
+
+/// Handle of a control thread. Dropping it stops the thread.
+#[derive(Debug)]
+struct ControlThread {
     common: Arc<Common>,
     thread: Option<JoinHandle<()>>,
     /// Queue of the scheduler's events; `ready` announces those of congestion controls.
@@ -58,12 +129,8 @@ pub(crate) struct ControlThread {
 }
 
 impl ControlThread {
-    /// Starts a thread that runs `controllers`, the congestion controls, and schedulers handed to
-    /// it later. It reports to `probe` when a congestion control has decided.
-    ///
-    /// # Errors
-    /// The system has no thread.
-    pub(crate) fn start(
+    fn start(
+        number: usize,
         controllers: CongestionProcessor,
         probe: Option<Arc<Probe>>,
     ) -> Result<ControlThread, Error> {
@@ -76,22 +143,20 @@ impl ControlThread {
         });
         let (own, ready) = (common.clone(), controllers.ready().clone());
         let thread = Builder::new()
-            .name("fairway-control".into())
+            .name(format!("fairway-ctl-{number}"))
             .spawn(move || own.run(Work { controllers, scheduler: None, probe }))
             .map_err(|error| Error::io("start the control thread", error))?;
         Ok(ControlThread { common, thread: Some(thread), events: None, ready })
     }
 
-    /// Replaces the scheduler that the thread runs; `None` for none.
-    pub(crate) fn set_scheduler(&mut self, scheduler: Option<Processor>) {
+    fn set_scheduler(&mut self, scheduler: Option<Processor>) {
         self.events = scheduler.as_ref().map(|scheduler| scheduler.queue().clone());
         let stats = scheduler.as_ref().map(|scheduler| *scheduler.stats());
         self.common.stats().scheduler = stats;
         self.send(|inbox| inbox.scheduler = Some(scheduler));
     }
 
-    /// Hands the congestion control of a newly opened channel to the thread.
-    pub(crate) fn adopt(&self, controller: CongestionController) {
+    fn adopt(&self, controller: CongestionController) {
         self.send(|inbox| inbox.controllers.push(controller));
     }
 
@@ -101,22 +166,8 @@ impl ControlThread {
         self.wake();
     }
 
-    /// Statistics of the scheduler, if there is one.
-    pub(crate) fn scheduler_stats(&self) -> Option<ProcessorStats> {
-        self.common.stats().scheduler
-    }
-
-    /// Statistics of the congestion controls.
-    pub(crate) fn congestion_stats(&self) -> ProcessorStats {
-        self.common.stats().congestion
-    }
-
-    /// Wakes the thread if it sleeps and there are events. Costs a fence and a load or two while
-    /// the thread is awake.
-    pub(crate) fn wake_if_asleep(&self) {
-        // The announcement is written before this checks whether the thread sleeps; the thread
-        // marks itself as sleeping before it checks for announcements.
-        fence(Ordering::SeqCst);
+    /// Wakes the thread if it sleeps and there are events.
+    fn wake_if_asleep(&self) {
         let has_events = || self.events.as_ref().is_some_and(|events| !events.ready().is_empty());
         if self.common.asleep.load(Ordering::SeqCst) && (!self.ready.is_empty() || has_events()) {
             self.wake();
@@ -130,11 +181,17 @@ impl ControlThread {
     }
 }
 
+impl ControlThread {
+    fn stop(&self) {
+        self.common.stop.store(true, Ordering::SeqCst);
+        self.wake();
+    }
+}
+
 impl Drop for ControlThread {
     fn drop(&mut self) {
-        self.common.stop.store(true, Ordering::Release);
+        self.stop();
         if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
             let _ = thread.join();
         }
     }

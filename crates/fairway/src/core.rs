@@ -17,7 +17,7 @@ use fairway_observe::{Counters, HostSignals, NicCounters, Probe};
 use fairway_port::PortCounters;
 use fairway_runtime::{DelayedAck, Destination, Memories, Memory, SmallPosts, Unregistered, clock};
 use fairway_sandbox::Policies;
-use fairway_ub::control::ProcessorStats;
+use fairway_ub::control::{ProcessorStats, Steering};
 use fairway_ub::wire::{self, Instant, JettyId, TokenId};
 use fairway_ub::{
     ChannelId, JettyState, Limits, Profile, ReceiveRequest, Rights, SegmentId, SegmentRequest,
@@ -25,7 +25,7 @@ use fairway_ub::{
 };
 
 use crate::connect::Connecting;
-use crate::control::ControlThread;
+use crate::control::ControlPool;
 use crate::datapath::DatapathKind;
 use crate::error::Error;
 use crate::key::SegmentKey;
@@ -103,8 +103,8 @@ pub struct Core {
     state: State,
     /// Resources that the host is short of; `None` if they are not measured.
     pub(crate) host: Option<HostSignals>,
-    /// The thread that runs schedulers and congestion controls, if they have a separate one.
-    pub(crate) control: Option<ControlThread>,
+    /// The threads that run schedulers and congestion controls, if they have separate ones.
+    pub(crate) control: Option<ControlPool>,
     /// Measures control latency, if the builder requested that.
     pub(crate) probe: Option<Arc<Probe>>,
     /// Set when one of the segments is the staging memory.
@@ -145,8 +145,8 @@ pub(crate) struct CoreConfig<'a> {
     pub(crate) limits: Limits,
     pub(crate) profile: Profile,
     pub(crate) policy: Policies,
-    /// True if schedulers and congestion controls run on a separate thread.
-    pub(crate) control_thread: bool,
+    /// Number of threads that run schedulers and congestion controls; zero for none.
+    pub(crate) control_threads: u32,
     /// Measures the reaction time of this side (`Builder::measure_control_latency`).
     pub(crate) probe: Option<Arc<Probe>>,
     pub(crate) identity: Identity,
@@ -179,7 +179,7 @@ pub(crate) enum Notice {
 
 impl Core {
     pub(crate) fn new(config: CoreConfig<'_>) -> Result<Core, Error> {
-        let CoreConfig { limits, profile, policy, control_thread, probe, identity, ios, .. } =
+        let CoreConfig { limits, profile, policy, control_threads, probe, identity, ios, .. } =
             config;
         let (detours, evict_idle, datapath) = (config.detours, config.evict_idle, config.datapath);
         let packet_bytes = u32::from(identity.limits.mtu_bytes);
@@ -223,9 +223,10 @@ impl Core {
             probe,
             has_staging: false,
         };
-        if control_thread {
-            let controllers = core.nic.detach_congestion();
-            core.control = Some(ControlThread::start(controllers, core.probe.clone())?);
+        if control_threads > 0 {
+            let steering = Steering::new(control_threads);
+            let processors = core.nic.detach_congestion_to(steering);
+            core.control = Some(ControlPool::start(processors, steering, core.probe.as_ref())?);
         }
         core.set_policy(&policy);
         core.make_staging(limits.deferred, packet_bytes)?;
@@ -296,7 +297,7 @@ impl Core {
         self.host = Some(signals);
     }
 
-    /// Hands the congestion controls of newly opened channels to the thread that runs them.
+    /// Hands the congestion controls of newly opened channels to the threads that run them.
     pub(crate) fn send_controllers(&mut self) {
         if let Some(control) = &self.control {
             while let Some(controller) = self.nic.poll_controller() {
@@ -307,13 +308,13 @@ impl Core {
 
     /// Statistics of the scheduler, wherever it runs.
     pub(crate) fn scheduler_stats(&self) -> Option<ProcessorStats> {
-        let elsewhere = self.control.as_ref().and_then(ControlThread::scheduler_stats);
+        let elsewhere = self.control.as_ref().and_then(ControlPool::scheduler_stats);
         elsewhere.or_else(|| self.nic.scheduler_stats())
     }
 
     /// Statistics of the congestion controls; `None` if they are called for every packet.
     pub(crate) fn congestion_stats(&self) -> Option<ProcessorStats> {
-        let elsewhere = self.control.as_ref().map(ControlThread::congestion_stats);
+        let elsewhere = self.control.as_ref().map(ControlPool::congestion_stats);
         elsewhere.or_else(|| self.nic.congestion_stats())
     }
 

@@ -76,7 +76,7 @@ fn inline_controllers_decide_about_every_acknowledgement() {
 
 #[test]
 fn controllers_on_their_own_thread_decide_later() {
-    let both = || builder().measure_control_latency(ROOM).control_thread(true);
+    let both = || builder().measure_control_latency(ROOM).control_threads(1);
     let pair = Pair::of(both(), both());
     let ([client, server], took) = measured(&pair, |decided, _| decided > 0);
     let reported = pair.client.context.counters().engine.acks_reported;

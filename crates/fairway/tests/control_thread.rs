@@ -42,7 +42,7 @@ fn handled_after(pair: &Pair, before: u64) -> ProcessorStats {
 #[test]
 fn controllers_on_their_own_thread_carry_all_traffic() {
     for policy in ["cc=swift", "cc=dcqcn", "cc=eqds:line=10Gbps", "cc=cubic,sched=drr"] {
-        let both = || builder().policy_named(policy).control_thread(true);
+        let both = || builder().policy_named(policy).control_threads(1);
         let pair = Pair::of(both(), both());
         exercise(&pair, 1);
         let stats = handled_after(&pair, 0);
@@ -53,7 +53,7 @@ fn controllers_on_their_own_thread_carry_all_traffic() {
 /// Only the scheduler is replaced while it runs; channels keep their congestion controls.
 #[test]
 fn a_scheduler_is_replaced_and_congestion_controls_stay() {
-    let both = || builder().policy_named("cc=eqds,sched=drr").control_thread(true);
+    let both = || builder().policy_named("cc=eqds,sched=drr").control_threads(1);
     let pair = Pair::of(both(), both());
     exercise(&pair, 1);
     assert!(pair.client.context.scheduler_stats().is_some());

@@ -322,7 +322,8 @@ pub struct Config {
     pub ops: u64,
     /// Bytes of payload of a packet.
     pub mtu: u32,
-    /// The policies of UB channels, as in `fairway perf --policy`.
+    /// The policies of UB channels and the scheduler of the NICs, as in `fairway perf --policy`.
+    /// RoCE uses the scheduler and `cc=dcqcn`.
     pub policy: String,
     /// Features that are switched off.
     pub without: Ablations,

@@ -350,3 +350,33 @@ fn reordering_costs_go_back_n_only() {
     let refused = Config { reorder: 1, ..config(Stack::Coherent, Verb::Load) };
     assert!(run(&refused).expect_err("no such thing").to_string().contains("reorder"));
 }
+
+/// SCR Figure 14: the dequeue rate decides what the NIC fetches from the host's memory.
+#[test]
+fn dequeue_rate_limits_what_crosses_the_host_bus() {
+    for stack in [Stack::RoceDma, Stack::UbUrma] {
+        let measured = |policy: &str| {
+            let config = Config {
+                concurrency: 16,
+                payload: 65_536,
+                ops: 200,
+                policy: policy.into(),
+                ..config(stack, Verb::Write)
+            };
+            let report = run(&config).unwrap_or_else(|error| panic!("{policy}: {error}"));
+            let bus = report.servers.iter().find(|server| {
+                server.name == "host 0: pcie to nic" || server.name == "host 0: bus"
+            });
+            let bus = bus.unwrap_or_else(|| panic!("{:?}", report.servers)).utilisation;
+            (report.bytes as f64 * 8.0 / report.elapsed_ns, bus)
+        };
+        let (free, free_bus) = measured("cc=fixed:16M");
+        let (slow, slow_bus) = measured("cc=fixed:16M,sched=static:line=10Gbps");
+        let (half, half_bus) = measured("cc=fixed:16M,sched=static:line=20Gbps");
+        assert!(free > 40.0, "{stack:?}: {free} Gb/s");
+        assert!((8.0..10.1).contains(&slow), "{stack:?}: {slow} Gb/s");
+        assert!((1.8..2.1).contains(&(half / slow)), "{stack:?}: {slow} and {half} Gb/s");
+        assert!((1.8..2.1).contains(&(half_bus / slow_bus)), "{stack:?}: {slow_bus} {half_bus}");
+        assert!(free_bus > 2.0 * half_bus, "{stack:?}: {half_bus} {free_bus}");
+    }
+}

@@ -1,11 +1,14 @@
 //! A processor that runs a host's scheduler apart from the data path, and takes simulated time.
 //!
-//! The protocol's [`Processor`] handles one event and is then busy for the configured time.
-//! Meanwhile the data path continues, and its events accumulate in the slots. A pool of threads is
-//! modelled as a processor that handles that many events in the same time, but no more threads than
-//! the host has streams are used, because one thread handles all events of a stream.
+//! Each flow is steered to one thread of a pool ([`Steering`]). A thread handles one event of its
+//! flows and is then busy for the configured time. Meanwhile the data path and the other threads
+//! continue, and the flow's events accumulate in the slots. The threads share one scheduler, which
+//! divides one line among all flows, and calling it from several threads costs no extra time here.
 
-use fairway_ub::control::{Processor, ProcessorStats};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use fairway_ub::control::{Processor, ProcessorStats, Steering};
 use fairway_ub::policy::{FlowId, RateRegisters, Scheduler, Share, TransmitSample};
 use fairway_ub::wire::Instant;
 
@@ -48,16 +51,23 @@ impl ControlResult {
     }
 }
 
-/// A host's control processor, and the time at which it is free.
+/// A thread of a control processor.
+#[derive(Clone, Copy, Debug, Default)]
+struct Thread {
+    /// Time at which the thread has finished its last event.
+    free_at: u64,
+    /// True if the thread is in [`Control::due`].
+    is_due: bool,
+}
+
+/// A host's control processor, and the times at which its threads are free.
 pub(crate) struct Control {
     processor: Processor,
-    /// Time from one event to the next while events are pending, in picoseconds: `event_ps` divided
-    /// among the threads.
-    each_ps: u64,
+    /// Time for which an event occupies its thread, in picoseconds.
     event_ps: u64,
-    free_at: u64,
-    /// True if the processor may have fetched further events already.
-    more: bool,
+    threads: Box<[Thread]>,
+    /// Threads with pending events, each with the time at which it handles the next one.
+    due: BinaryHeap<Reverse<(u64, u32)>>,
     busy_ps: u64,
     /// Time at which measuring begins, and the counts at that time.
     measure_ps: u64,
@@ -65,47 +75,62 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Makes the processor of a host with `streams` streams. Counts begin at `measure_ps`.
-    pub(crate) fn new(
-        processor: Processor,
-        spec: &ControlSpec,
-        streams: u32,
-        measure_ps: u64,
-    ) -> Control {
-        let threads = u64::from(spec.threads.min(streams).max(1));
+    /// Makes the processor of a host. Counts begin at `measure_ps`.
+    pub(crate) fn new(mut processor: Processor, spec: &ControlSpec, measure_ps: u64) -> Control {
+        // More threads than flows have nothing to do.
+        let steering = Steering::new(spec.threads.min(processor.queue().flows()));
+        processor.steer(steering);
+        let threads = steering.threads() as usize;
         Control {
             processor,
-            each_ps: (spec.event_ps / threads).max(1),
             event_ps: spec.event_ps,
-            free_at: 0,
-            more: true,
+            threads: vec![Thread::default(); threads].into_boxed_slice(),
+            due: BinaryHeap::with_capacity(threads),
             busy_ps: 0,
             measure_ps,
             before: ControlResult::default(),
         }
     }
 
-    /// Returns when the next event can be handled, or `None` if there is none.
-    pub(crate) fn next_due(&self, now: u64) -> Option<u64> {
-        let work = self.more || !self.processor.queue().ready().is_empty();
-        work.then_some(self.free_at.max(now))
+    /// Collects new events, and returns when the next one can be handled, or `None` if there is
+    /// none.
+    pub(crate) fn next_due(&mut self, now: u64) -> Option<u64> {
+        self.collect(now);
+        self.due.peek().map(|Reverse((at, _))| (*at).max(now))
     }
 
-    /// Handles one event if the processor is free. Returns false if nothing was done.
-    pub(crate) fn run(&mut self, now: u64) -> bool {
-        if now < self.free_at {
-            return false;
-        }
+    fn collect(&mut self, now: u64) {
+        let Control { processor, threads, due, .. } = self;
+        processor.collect(|number| {
+            let thread = &mut threads[number as usize];
+            if !std::mem::replace(&mut thread.is_due, true) {
+                due.push(Reverse((thread.free_at.max(now), number)));
+            }
+        });
+    }
+
+    /// Handles an event on each thread that is free and has one.
+    pub(crate) fn run(&mut self, now: u64) {
+        self.collect(now);
         if now >= self.measure_ps {
             self.measure_ps = u64::MAX;
             self.before = self.total();
         }
-        self.more = self.processor.run(Instant::from_ps(now), 1);
-        if self.more {
-            self.free_at = now + self.each_ps;
-            self.busy_ps += self.event_ps;
+        while let Some(&Reverse((at, number))) = self.due.peek()
+            && at <= now
+        {
+            self.due.pop();
+            let thread = &mut self.threads[number as usize];
+            thread.is_due = false;
+            if self.processor.run_one(Instant::from_ps(now), number) {
+                thread.free_at = now + self.event_ps;
+                self.busy_ps += self.event_ps;
+            }
+            if self.processor.has_pending(number) {
+                thread.is_due = true;
+                self.due.push(Reverse((thread.free_at.max(now + 1), number)));
+            }
         }
-        self.more
     }
 
     /// Returns the counts since measuring began.

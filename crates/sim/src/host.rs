@@ -293,7 +293,7 @@ impl Host {
             let controller =
                 if spec.until_threshold { controller } else { Box::new(Eager(controller)) };
             let processor = nic.detach_scheduler(Instant::ZERO, controller);
-            Control::new(processor, spec, sent as u32, plan.scenario.measure_ps)
+            Control::new(processor, spec, plan.scenario.measure_ps)
         });
         let peers = &self.peers;
         let channel = |other: u32| {

@@ -113,9 +113,9 @@ impl Streams {
     }
 
     /// Returns when the next action is due, if there is one.
-    pub(crate) fn next_due(&self, now: u64) -> Option<u64> {
+    pub(crate) fn next_due(&mut self, now: u64) -> Option<u64> {
         let own = self.due.peek().map(|Reverse((at, _))| *at);
-        let control = self.control.as_ref().and_then(|control| control.next_due(now));
+        let control = self.control.as_mut().and_then(|control| control.next_due(now));
         own.into_iter().chain(control).min()
     }
 

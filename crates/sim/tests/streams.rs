@@ -135,7 +135,8 @@ fn a_processor_that_takes_its_time_sees_events_come_together() {
         run(&lines).control
     };
     let granularity = |flows: u32, threads: u32| {
-        let control = control(flows, &format!("control {threads}:2us"));
+        // Turns of one packet, so that the packets of all flows alternate on the line.
+        let control = control(flows, &format!("control {threads}:2us|chunk packet"));
         assert!(control.busy_ps <= u64::from(threads) * 1_510_000_000, "{}", control.busy_ps);
         control.bytes as f64 / control.transmits as f64
     };
@@ -158,6 +159,24 @@ fn a_processor_that_takes_its_time_sees_events_come_together() {
     );
     assert!(2 * coalesced.busy_ps < slots.busy_ps, "{coalesced:?} {slots:?}");
     assert_eq!(control(8, "").busy_ps, 0, "in line with the data path it takes no time");
+}
+
+#[test]
+fn flows_that_share_a_thread_have_half_the_events_of_flows_with_a_thread_each() {
+    let events = |flows: u32, threads: u32| {
+        let control = run(&format!(
+            "policy cc=fixed:1M,sched=water-filling:line=100Gbps|coalescing slots|chunk packet\
+             |control {threads}:4us|stream 0-1 size=64K depth=4 count={flows}"
+        ));
+        control.control.transmits as f64
+    };
+    let (shared, apart) = (events(2, 1), events(2, 2));
+    assert!((apart / shared - 2.0).abs() < 0.1, "{shared} {apart}");
+    // Threads without flows do nothing.
+    assert_eq!(events(2, 2), events(2, 64));
+    // Three flows on two threads: the thread of one flow is as busy as that of two.
+    let uneven = events(3, 2);
+    assert!((uneven / apart - 1.0).abs() < 0.1, "{uneven} {apart}");
 }
 
 #[test]

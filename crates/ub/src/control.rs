@@ -13,7 +13,7 @@ pub(crate) use congestion::controller_proxy;
 pub use congestion::{CongestionController, CongestionKind, CongestionProcessor};
 pub use fairway_device::control::{
     Cursor, EventKind, EventQueue, Gathered, Kind, Kinds, Multiplexer, Processor, ProcessorStats,
-    ReadyQueue, Slot,
+    ReadyQueue, Slot, Steering,
 };
 pub(crate) use trace::Recorder;
 pub use trace::{TraceEntry, TraceRecord};

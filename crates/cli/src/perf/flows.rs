@@ -60,10 +60,11 @@ pub(crate) struct FlowOptions {
     #[arg(long, value_name = "RATE", value_parser = quantity::rate, requires = "flows")]
     pub(crate) line: Option<u64>,
 
-    /// Run congestion control and scheduler on a thread of their own, not in line with the data
-    /// path (also on a server)
-    #[arg(long)]
-    pub(crate) control_thread: bool,
+    /// Run congestion control on N threads of their own, to which channels are steered, and the
+    /// scheduler on the first of them; 0: in line with the data path (also on a server)
+    #[arg(long, value_name = "N", default_value_t = 0,
+          value_parser = clap::value_parser!(u32).range(0..=64))]
+    pub(crate) control_threads: u32,
 
     /// Scheduler: greedy, static, water-filling or drr, as the policy sched=NAME
     #[arg(long, value_name = "NAME")]

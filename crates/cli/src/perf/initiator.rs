@@ -86,8 +86,8 @@ pub(super) fn measure(
 impl Link {
     /// Connects to a server.
     pub(super) fn open(options: &PerfOptions, server: &str) -> Result<Link, Failure> {
-        let own_thread = options.flows.control_thread;
-        let with = |builder: Builder| builder.control_thread(own_thread);
+        let threads = options.flows.control_threads;
+        let with = |builder: Builder| builder.control_threads(threads);
         let (context, peer) = options.net.connect_with(server, &PERF, &options.connection, with)?;
         let mailbox = Mailbox::new(&context, None, MESSAGE_BYTES)?;
         let tracer = Tracer::start(&context, &options.trace, &options.net.policy_text())?;

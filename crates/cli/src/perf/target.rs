@@ -40,7 +40,7 @@ const ANSWER: u64 = 1 << 32;
 pub(super) fn serve(options: &PerfOptions) -> Result<(), Failure> {
     process::catch_signals();
     let builder = options.net.builder(PERF.port, None);
-    let context = net::open(builder.control_thread(options.flows.control_thread))?;
+    let context = net::open(builder.control_threads(options.flows.control_threads))?;
     let tracer = Tracer::start(&context, &options.trace, &options.net.policy_text())?;
     let mailbox = Mailbox::new(&context, Some(JETTY), MESSAGE_BYTES)?;
     let addresses = context.local_addrs();

@@ -43,16 +43,31 @@ impl<K: EventKind> Multiplexer<K> {
         self.quantum = quantum.max(1);
     }
 
-    /// The next event.
+    /// Takes all announcements from `ready` and returns the next event.
     pub fn next(&mut self, ready: &ReadyQueue<K>) -> Option<(FlowId, K)> {
         while let Some((flow, kinds)) = ready.pop() {
-            let mine = &mut self.kinds[flow.index()];
-            let is_new = mine.0 == 0 && self.turn != Some(flow);
-            mine.0 |= kinds.0;
-            if is_new && kinds.0 != 0 {
-                self.waiting.push(flow.0);
-            }
+            self.add(flow, kinds);
         }
+        self.select()
+    }
+
+    /// Adds events of a flow that the caller has taken from a queue.
+    pub fn add(&mut self, flow: FlowId, kinds: Kinds<K>) {
+        let mine = &mut self.kinds[flow.index()];
+        let is_new = mine.0 == 0 && self.turn != Some(flow);
+        mine.0 |= kinds.0;
+        if is_new && kinds.0 != 0 {
+            self.waiting.push(flow.0);
+        }
+    }
+
+    /// True if no event is pending here; the queue may hold further ones.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.turn.is_none_or(|flow| self.kinds[flow.index()].0 == 0)
+    }
+
+    /// Returns the next event of those that have been added.
+    pub fn select(&mut self) -> Option<(FlowId, K)> {
         loop {
             let flow = match self.turn {
                 Some(flow) => flow,

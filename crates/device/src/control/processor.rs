@@ -3,6 +3,7 @@
 use super::multiplexer::Multiplexer;
 use super::queue::{EventQueue, Kind, TransmitState};
 use super::slot::{Cursor, Gathered};
+use super::steering::Steering;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -33,6 +34,16 @@ impl ProcessorStats {
     }
 }
 
+impl core::ops::AddAssign for ProcessorStats {
+    fn add_assign(&mut self, other: Self) {
+        self.collected += other.collected;
+        self.handled += other.handled;
+        self.early += other.early;
+        self.bytes += other.bytes;
+        self.transmits += other.transmits;
+    }
+}
+
 /// A processor's state of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
@@ -45,7 +56,9 @@ pub struct Processor {
     controller: Box<dyn Scheduler>,
     queue: Arc<EventQueue>,
     rates: Arc<RateRegisters>,
-    multiplexer: Multiplexer<Kind>,
+    /// One for each thread, with the events of the flows that are steered to it.
+    multiplexers: Vec<Multiplexer<Kind>>,
+    steering: Steering,
     known: Vec<Known>,
     stats: ProcessorStats,
 }
@@ -65,8 +78,55 @@ impl Processor {
     ) -> Self {
         let flows = queue.flows();
         let known = alloc::vec![Known::default(); flows as usize];
-        let multiplexer = Multiplexer::new(flows);
-        Processor { controller, queue, rates, multiplexer, known, stats: ProcessorStats::default() }
+        Processor {
+            controller,
+            queue,
+            rates,
+            multiplexers: alloc::vec![Multiplexer::new(flows)],
+            steering: Steering::default(),
+            known,
+            stats: ProcessorStats::default(),
+        }
+    }
+
+    /// Keeps the events of flows apart by the thread to which `steering` assigns them, for a caller
+    /// that accounts for the time of each thread ([`Self::collect`], [`Self::run_one`]). All
+    /// threads share the one controller, so this is a model of threads and no way to run several.
+    /// Call it before the first event.
+    pub fn steer(&mut self, steering: Steering) {
+        let flows = self.queue.flows();
+        self.multiplexers = (0..steering.threads()).map(|_| Multiplexer::new(flows)).collect();
+        self.steering = steering;
+    }
+
+    /// Takes all announced events from the queue, and reports the thread of each flow to which they
+    /// belong.
+    pub fn collect(&mut self, mut announce: impl FnMut(u32)) {
+        while let Some((flow, kinds)) = self.queue.ready().pop() {
+            let thread = self.steering.thread_of(flow.0);
+            self.multiplexers[thread as usize].add(flow, kinds);
+            announce(thread);
+        }
+    }
+
+    /// True if events are pending that were collected for a thread.
+    ///
+    /// # Panics
+    /// If there is no such thread.
+    pub fn has_pending(&self, thread: u32) -> bool {
+        !self.multiplexers[thread as usize].is_empty()
+    }
+
+    /// Processes one of the events that were collected for a thread; returns false if there is
+    /// none.
+    ///
+    /// # Panics
+    /// If there is no such thread.
+    pub fn run_one(&mut self, now: Instant, thread: u32) -> bool {
+        let Some((flow, kind)) = self.multiplexers[thread as usize].select() else { return false };
+        self.handle(now, flow, kind);
+        self.queue.set_threshold(self.controller.event_bytes());
+        true
     }
 
     /// Statistics of this processor.
@@ -86,14 +146,10 @@ impl Processor {
 
     /// Processes at most `budget` events; returns true if there may be more.
     pub fn run(&mut self, now: Instant, budget: u32) -> bool {
-        for _ in 0..budget {
-            let Some((flow, kind)) = self.multiplexer.next(self.queue.ready()) else {
-                return false;
-            };
-            self.handle(now, flow, kind);
-            self.queue.set_threshold(self.controller.event_bytes());
-        }
-        true
+        (0..budget).all(|_| {
+            self.collect(|_| {});
+            (0..self.multiplexers.len() as u32).any(|thread| self.run_one(now, thread))
+        })
     }
 
     fn handle(&mut self, now: Instant, flow: FlowId, kind: Kind) {

@@ -102,6 +102,7 @@ impl RoceSide {
             ..Profile::default()
         };
         let mut engine = RoceDevice::new(&limits, &profile, config.seed << 8 | host as u64);
+        engine.set_scheduler(Instant::ZERO, spec.scheduler_of_nic(limits.queue_pairs));
         let bytes = memory_bytes(config);
         let mut segments = [SegmentId::default(); 3];
         let mut r_key = 0;

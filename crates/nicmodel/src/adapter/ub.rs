@@ -89,10 +89,13 @@ impl UbSide {
         for host in 0..hosts {
             adapters.push(UbSide::new(config, host, jetties, per_peer).map_err(text)?);
         }
+        let spec: PolicySpec = config.policy.parse().map_err(ConfigError::Policy)?;
         for adapter in &mut adapters {
             adapter.connections = connections;
+            let nic = adapter.nic();
+            let flows = nic.limits().flows;
+            nic.set_scheduler(Instant::ZERO, spec.scheduler_of_nic(flows));
         }
-        let spec: PolicySpec = config.policy.parse().map_err(ConfigError::Policy)?;
         for a in 0..hosts {
             for b in (a + 1..hosts).filter(|&b| config.is_mesh() || a == 1 || b == 1) {
                 for _ in 0..per_peer {

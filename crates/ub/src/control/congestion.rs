@@ -91,6 +91,13 @@ pub struct CongestionController {
     since: Instant,
 }
 
+impl CongestionController {
+    /// Index of the channel, by which it is steered to a processor.
+    pub fn channel(&self) -> u32 {
+        self.owner.0
+    }
+}
+
 impl core::fmt::Debug for CongestionController {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "CongestionController({} of {})", self.controller.name(), self.owner.0)

@@ -4,7 +4,7 @@ use super::{UbDevice, channel_at};
 use crate::api::{ChannelConfig, ChannelId};
 use crate::control::{
     CongestionController, CongestionKind, CongestionProcessor, ProcessorStats, ReadyQueue,
-    controller_proxy,
+    Steering, controller_proxy,
 };
 use crate::names::ChannelIndex;
 use alloc::boxed::Box;
@@ -19,9 +19,13 @@ pub(super) enum Controllers {
     Direct,
     /// On events, of which at most `budget` are processed between two packets.
     InLine { processor: Box<CongestionProcessor>, budget: u32 },
-    /// The caller runs them; `leaving` holds the controllers of new channels until the caller
-    /// fetches them.
-    Elsewhere { ready: Arc<ReadyQueue<CongestionKind>>, leaving: VecDeque<CongestionController> },
+    /// The caller runs them on processors, each with its own queue; `leaving` holds the controllers
+    /// of new channels until the caller fetches them.
+    Elsewhere {
+        queues: Box<[Arc<ReadyQueue<CongestionKind>>]>,
+        steering: Steering,
+        leaving: VecDeque<CongestionController>,
+    },
 }
 
 impl UbDevice {
@@ -43,15 +47,26 @@ impl UbDevice {
     /// credit. The caller must fetch the controller of every channel that is opened
     /// ([`Self::poll_controller`]).
     pub fn detach_congestion(&mut self) -> CongestionProcessor {
-        let channels = self.shared.config.limits().channels;
-        let processor = CongestionProcessor::new(channels);
-        let leaving = VecDeque::with_capacity(channels as usize);
-        self.controllers = Controllers::Elsewhere { ready: processor.ready().clone(), leaving };
-        processor
+        let mut processors = self.detach_congestion_to(Steering::new(1)).into_vec();
+        processors.pop().expect("one processor for one thread")
     }
 
-    /// The next controller that the processor of [`Self::detach_congestion`] has to adopt. Until
-    /// then its channel uses the controller's initial decisions.
+    /// Like [`Self::detach_congestion`], with a processor for each thread of `steering`. A channel
+    /// belongs to the processor to which `steering` assigns its index, and the processors share
+    /// nothing with each other, so each may run on a thread of its own.
+    pub fn detach_congestion_to(&mut self, steering: Steering) -> Box<[CongestionProcessor]> {
+        let channels = self.shared.config.limits().channels;
+        let processors: Box<[CongestionProcessor]> =
+            (0..steering.threads()).map(|_| CongestionProcessor::new(channels)).collect();
+        let queues = processors.iter().map(|processor| processor.ready().clone()).collect();
+        let leaving = VecDeque::with_capacity(channels as usize);
+        self.controllers = Controllers::Elsewhere { queues, steering, leaving };
+        processors
+    }
+
+    /// The next controller that a processor of [`Self::detach_congestion`] has to adopt: the one of
+    /// the thread to which its channel ([`CongestionController::channel`]) is steered. Until then
+    /// the channel uses the controller's initial decisions.
     pub fn poll_controller(&mut self) -> Option<CongestionController> {
         match &mut self.controllers {
             Controllers::Elsewhere { leaving, .. } => leaving.pop_front(),
@@ -77,7 +92,9 @@ impl UbDevice {
         let ready = match &self.controllers {
             Controllers::Direct => return config,
             Controllers::InLine { processor, .. } => processor.ready(),
-            Controllers::Elsewhere { ready, .. } => ready,
+            Controllers::Elsewhere { queues, steering, .. } => {
+                &queues[steering.thread_of(id.index() as u32) as usize]
+            }
         };
         let owner = (FlowId(id.index() as u32), config.mtu);
         let (controller_proxy, controller) =

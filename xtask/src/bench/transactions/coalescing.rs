@@ -1,4 +1,4 @@
-//! Control on a separate thread, live: how many events it receives and how many it processes, at
+//! Control on threads of its own, live: how many events it receives and how many it processes, at
 //! what granularity, and what that costs in rate, against the number of flows (SCR Fig. 10).
 
 use std::io;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use fairway::{Context, ProcessorStats};
 use serde_json::{Value, json};
 
-use super::Section;
 use super::mesh::{Load, Mesh};
+use super::{Section, control_pool};
 use crate::bench::table::Spread;
 use crate::programs::check_signals;
 
@@ -19,7 +19,7 @@ const BYTES: &[u64] = &[64 << 10];
 const DEPTH: u64 = 4;
 
 /// Threads on which controllers run.
-const PLACES: [(&str, bool); 2] = [("in line", false), ("own thread", true)];
+const PLACES: [(&str, u32); 2] = [("in line", 0), ("own thread", 1)];
 
 /// Results for a number of flows and a thread of the controllers.
 #[derive(Default)]
@@ -48,11 +48,10 @@ pub(super) fn run(repeats: usize, slice: Duration) -> io::Result<Section> {
         }
     }
     let list = FLOWS.iter().zip(&rows).map(|(flows, row)| row.json(*flows));
-    Ok(Section {
-        name: "coalescing",
-        markdown: markdown(&rows),
-        json: Value::Array(list.flatten().collect()),
-    })
+    let mut list: Vec<Value> = list.flatten().collect();
+    let (pool, more) = control_pool::run(repeats, slice)?;
+    list.extend(more);
+    Ok(Section { name: "coalescing", markdown: markdown(&rows) + &pool, json: Value::Array(list) })
 }
 
 impl Row {
@@ -63,9 +62,9 @@ impl Row {
         self.greedy.push(greedy);
         // The scheduler gets the rate that the machine currently reaches.
         let policy = format!("sched=water-filling:line={}bps", (greedy * 1e9) as u64);
-        for ((_, elsewhere), cell) in PLACES.iter().zip(&mut self.cells) {
+        for ((_, threads), cell) in PLACES.iter().zip(&mut self.cells) {
             let mesh = Mesh::new(2, &load, |builder| {
-                builder.policy_named(&policy).control_thread(*elsewhere)
+                builder.policy_named(&policy).control_threads(*threads)
             })?;
             let sender = &mesh.contexts[0];
             let (mut before, mut after): (Stats, Stats) = Default::default();

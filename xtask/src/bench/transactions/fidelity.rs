@@ -118,7 +118,7 @@ impl Cell {
         let mesh = Mesh::new(contexts, load, |builder| {
             builder
                 .measure_control_latency(SAMPLES)
-                .control_thread(variant.elsewhere)
+                .control_threads(variant.elsewhere.into())
                 .profile(profile)
         })?;
         let take = |to: &mut ControlLatency| {

@@ -51,6 +51,16 @@ struct Lane {
 impl Mesh {
     /// Creates `count` contexts, configured by `build`.
     pub fn new(count: usize, load: &Load, build: impl Fn(Builder) -> Builder) -> io::Result<Mesh> {
+        Mesh::with_channels(count, load, 1, build)
+    }
+
+    /// As [`Mesh::new`], with `channels` connections of each pair, over which flows are distributed.
+    pub fn with_channels(
+        count: usize,
+        load: &Load,
+        channels: usize,
+        build: impl Fn(Builder) -> Builder,
+    ) -> io::Result<Mesh> {
         let context = |_| {
             let builder = Context::builder().bind(Ipv4Addr::LOCALHOST.into());
             let builder = builder.datapath(DatapathKind::Udp);
@@ -64,13 +74,20 @@ impl Mesh {
         for one in 0..count {
             for two in one + 1..count {
                 let address = contexts[two].local_addrs()[0];
-                let there = contexts[one].connect(address, TIMEOUT).map_err(failed)?;
-                let Event::Connected(back) = contexts[two].wait_event(TIMEOUT).map_err(failed)?
-                else {
-                    return Err(io::Error::other("something else happened than a connection"));
-                };
-                for (from, to, peer) in [(one, two, there), (two, one, back)] {
-                    for _ in 0..load.flows_of(from) {
+                let mut peers = [Vec::new(), Vec::new()];
+                for _ in 0..channels {
+                    peers[0].push(contexts[one].connect(address, TIMEOUT).map_err(failed)?);
+                    let Event::Connected(back) =
+                        contexts[two].wait_event(TIMEOUT).map_err(failed)?
+                    else {
+                        return Err(io::Error::other("something else happened than a connection"));
+                    };
+                    peers[1].push(back);
+                }
+                let [there, back] = peers;
+                for (from, to, peers) in [(one, two, there), (two, one, back)] {
+                    for flow in 0..load.flows_of(from) {
+                        let peer = &peers[flow % channels];
                         let options = JettyOptions::default().depth(JETTY_DEPTH);
                         let jetty = contexts[from].create_jetty(options).map_err(failed)?;
                         let (peer, to) = (peer.clone(), memory[to].key());

@@ -13,6 +13,7 @@ use fairway::Error;
 use serde_json::Value;
 
 mod coalescing;
+mod control_pool;
 mod engines;
 mod fidelity;
 mod impaired;

@@ -1,5 +1,5 @@
 use super::{Processor, share_value};
-use crate::control::{EventQueue, Kind};
+use crate::control::{EventQueue, Kind, Steering};
 use fairway_policy::{FlowId, RateRegisters, Scheduler, Share, TransmitSample};
 use fairway_wire::Instant;
 use std::boxed::Box;
@@ -136,4 +136,46 @@ fn a_budget_is_kept() {
     assert!(processor.run(Instant::ZERO, 3));
     assert_eq!(log.take().len(), 3);
     assert!(!processor.run(Instant::ZERO, 3));
+}
+
+/// Threads are free at different times: each takes its own flows' events, one at a time, and no
+/// event is lost or handled by another thread.
+#[test]
+fn thread_handles_the_events_of_its_own_flows_only() {
+    let (log, queue) = (Log::default(), Arc::new(EventQueue::new(6)));
+    let rates = Arc::new(RateRegisters::new(6));
+    let mut processor = Processor::new(Box::new(Scribe(log.clone(), 0)), queue.clone(), rates);
+    processor.steer(Steering::new(2));
+    let send = |flow: u32, bytes: u64| {
+        queue.slot(FlowId(flow), Kind::Transmit).accumulate_with(bytes, 1);
+        queue.mark(FlowId(flow), Kind::Transmit);
+    };
+    for flow in 0..3 {
+        queue.slot(FlowId(flow), Kind::Life).keep_latest(1);
+        queue.mark(FlowId(flow), Kind::Life);
+    }
+    let mut announced = Vec::new();
+    processor.collect(|thread| announced.push(thread));
+    assert_eq!(announced, [0, 1, 0]);
+    while processor.run_one(Instant::ZERO, 0) {}
+    assert_eq!(log.take(), ["0 starts, tenant 0", "2 starts, tenant 0"]);
+    assert!(processor.has_pending(1) && !processor.has_pending(0));
+    while processor.run_one(Instant::ZERO, 1) {}
+    assert_eq!(log.take(), ["1 starts, tenant 0"]);
+    (0..3).for_each(|flow| send(flow, 10));
+    processor.collect(|_| {});
+    assert!(processor.run_one(Instant::ZERO, 0));
+    // The rest of the flow's events accumulate while its thread is busy.
+    (0..3).for_each(|flow| send(flow, 5));
+    assert!(processor.run(Instant::ZERO, 2));
+    assert!(!processor.run(Instant::ZERO, 9));
+    let mut lines = log.take();
+    lines.sort_unstable();
+    let expected = [
+        "0 sent 10 in 1, true",
+        "0 sent 5 in 1, true",
+        "1 sent 15 in 2, true",
+        "2 sent 15 in 2, true",
+    ];
+    assert_eq!(lines, expected);
 }

@@ -89,3 +89,49 @@ fn controller_of_a_closed_channel_is_dropped() {
     processors[0].run(10);
     assert_eq!(alloc::format!("{:?}", processors[0]).find("0 controllers"), Some(20));
 }
+
+/// Writes over a channel while its events wait, closes the channel, and then runs the processors.
+/// Returns the acknowledged bytes that they handled.
+fn handled_bytes(threads: u32) -> u64 {
+    let spec: PolicySpec = "cc=swift".parse().unwrap();
+    let steering = crate::control::Steering::new(threads);
+    let mut pools = Vec::new();
+    let mut pair =
+        Pair::with_homes(1, &spec, |nic| pools.push(nic.detach_congestion_to(steering).into_vec()));
+    let mut sender = pools.remove(0);
+    while let Some(controller) = pair.nics[0].poll_controller() {
+        let thread = steering.thread_of(controller.channel());
+        sender[thread as usize].adopt(controller);
+    }
+    let remote = pair.remote();
+    (0..4).for_each(|id| pair.post(id, Work::Write { remote }, 50_000));
+    pair.run_until_idle(|_, _| false);
+    let channel = pair.channels[0];
+    let owner = steering.thread_of(channel.index() as u32) as usize;
+    assert!(!sender[owner].ready().is_empty());
+    pair.nics[0].close_channel(pair.now, channel).unwrap();
+    for _ in 0..100 {
+        pair.run_until_idle(|_, _| false);
+        let next = pair.nics.iter().filter_map(UbDevice::poll_timeout).reduce(Instant::min);
+        pair.now = next.map_or(pair.now, |next| pair.now.max(next));
+    }
+    while sender[owner].run_one().is_some() {}
+    let debug = alloc::format!("{:?}", sender[owner]);
+    assert!(debug.contains("(0 controllers"), "{debug}");
+    for (thread, other) in sender.iter_mut().enumerate() {
+        let is_owner = thread == owner;
+        assert!(is_owner || other.run_one().is_none(), "{thread} is not the channel's");
+    }
+    sender[owner].stats().bytes
+}
+
+/// Only the processor of the channel receives its events, loses none of them, and forgets the
+/// channel, which is closed while they are queued.
+#[test]
+fn channel_is_steered_to_one_processor_which_loses_no_event_when_it_closes() {
+    let bytes = handled_bytes(1);
+    assert!(bytes > 200_000, "{bytes}: payload and headers");
+    for threads in [2, 3, 7] {
+        assert_eq!(handled_bytes(threads), bytes, "{threads}");
+    }
+}
