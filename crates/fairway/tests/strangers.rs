@@ -87,6 +87,7 @@ fn packet_without_the_channels_key_is_dropped() {
         source_tpn: client.peer.channel().tpn(),
         destination_tpn: server.peer.channel().tpn(),
         path: 0,
+        cci: Default::default(),
     };
     let access = wire::Access {
         address: 0,

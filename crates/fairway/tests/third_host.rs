@@ -22,9 +22,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use common::{Pair, Side, TIMEOUT, content, dead_after, side};
 use fairway::{Builder, Context, Event, JettyOptions, Memory, Rights, SegmentKey, Status};
 use fairway_wire::{
-    Access, Ack, AckFlags, Bypass, BypassOperation, Close, Cna, Data, Datagram, Endpoint, Hello,
-    JettyId, MAX_HEADER, Msn, Operation, Order, PROTOCOL_VERSION, Packet, Parameters, Ports, Psn,
-    Route, SETUP_LEN, Sack, Setup, SetupMessage, Target, TokenId, Tpn, Versions, Void, encode,
+    Access, Ack, AckFlags, Bypass, BypassOperation, Cci, Close, Cna, Data, Datagram, Endpoint,
+    Hello, JettyId, MAX_HEADER, Msn, Operation, Order, PROTOCOL_VERSION, Packet, Parameters, Ports,
+    Psn, Route, SETUP_LEN, Sack, Setup, SetupMessage, Target, TokenId, Tpn, Versions, Void, encode,
     encode_setup,
 };
 use forger::Forger;
@@ -151,6 +151,7 @@ fn route_of(header: &[u8]) -> Option<Route> {
         source_tpn: Tpn::new(word(4)? << 8 | word(5)? >> 24),
         destination_tpn: Tpn::new(word(5)?),
         path: header[13],
+        cci: Default::default(),
     })
 }
 
@@ -196,7 +197,7 @@ impl Victims {
 
     /// Sends a packet to the client that appears to come from the server.
     fn forge_back(&self, forger: &Forger, packet: &Packet) {
-        let Route { source, destination, source_tpn, destination_tpn, path } = self.route;
+        let Route { source, destination, source_tpn, destination_tpn, path, .. } = self.route;
         let route = Route {
             source: destination,
             destination: source,
@@ -429,7 +430,7 @@ fn forged_acknowledgements_stall_nothing() {
                     window: 4096,
                     marks: 0,
                     duplicates: 0,
-                    hint: 0,
+                    cci: Cci::NONE,
                     flags: AckFlags::none(),
                     sack: Sack::default(),
                 });

@@ -192,6 +192,7 @@ fn controller_proxy() -> Received {
         source_tpn: Tpn::new(0),
         destination_tpn: Tpn::new(0),
         path: 0,
+        cci: Default::default(),
     };
     Received {
         route,

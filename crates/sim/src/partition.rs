@@ -11,6 +11,7 @@ use super::scenario::Routing;
 use super::switch::Buffers;
 use crate::calendar::NEVER;
 use crate::intake::INTAKE_PORT;
+use crate::telemetry::CaqmSpec;
 use std::sync::Arc;
 
 /// State of a flow in one partition. The source's partition records its start and completion, the
@@ -326,6 +327,10 @@ impl Partition {
         let here = &mut self.ports[port as usize];
         let class = self.packets.meta[index as usize].class;
         if here.busy_until <= now && !here.armed && !(here.paused && class == 1) {
+            if let Some(hint) = self.plan.scenario.queue.hint {
+                let bytes = self.packets.meta[index as usize].bytes;
+                self.write_hint(node, port, index, &hint, bytes);
+            }
             return self.transmit(now, port, index);
         }
         let spec = &self.plan.scenario.queue;
@@ -373,6 +378,7 @@ impl Partition {
         here.armed = false;
         let spec = &self.plan.scenario.queue;
         let tally = &mut self.tallies[port as usize];
+        let length = here.queues[1].bytes;
         let salt = port.wrapping_mul(0x85EB_CA6B) ^ self.plan.scenario.seed as u32;
         let Some(index) = here.next(&mut self.packets.meta, spec, salt, tally) else { return };
         let meta = &self.packets.meta[index as usize];
@@ -382,12 +388,28 @@ impl Partition {
                 self.signal(now, arrived, false);
             }
         }
+        if let Some(hint) = self.plan.scenario.queue.hint {
+            self.write_hint(node, port, index, &hint, length);
+        }
         self.transmit(now, port, index);
         let here = &mut self.ports[port as usize];
         if here.has_work() {
             here.armed = true;
             let at = here.busy_until;
             self.arm(at, node, port);
+        }
+    }
+
+    /// Writes C-AQM's hint into a data packet that leaves a switch whose data queue held `length`
+    /// bytes, the packet included. The worst switch on a packet's way determines the field.
+    fn write_hint(&mut self, node: u32, port: u32, index: u32, hint: &CaqmSpec, length: u32) {
+        let is_data = self.packets.meta[index as usize].class == 1;
+        if node < self.plan.scenario.network.hosts || !is_data {
+            return;
+        }
+        if let PacketHeaders::Fairway(received) = &mut self.packets.headers[index as usize] {
+            let written = hint.write(&mut self.tallies[port as usize].congested, length);
+            received.route.cci = received.route.cci.worst(written);
         }
     }
 

@@ -3,9 +3,10 @@
 
 use fairway_ub::Received;
 use fairway_ub::wire::{
-    self, Access, Ack, AckFlags, AtomicOperator, CREDIT_MAX, Credit, CreditRequest, Data, Decoded,
-    Ecn, Executed, Get, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, PROTOCOL_VERSION, Packet,
-    Probe, Psn, Put, Refusal, Route, Sack, ServiceMode, Tag, Target, TokenId, Void, header_check,
+    self, Access, Ack, AckFlags, AtomicOperator, CREDIT_MAX, Cci, Credit, CreditRequest, Data,
+    Decoded, Ecn, Executed, Get, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, PROTOCOL_VERSION,
+    Packet, Probe, Psn, Put, Refusal, Route, Sack, ServiceMode, Tag, Target, TokenId, Void,
+    header_check,
 };
 
 use super::side::{MAILBOX, MTU, SECRET, TOKEN, address};
@@ -81,6 +82,7 @@ fn route(pair: &mut Pair<'_>) -> (Route, usize) {
         source_tpn: source.tpn(),
         destination_tpn: destination.tpn(),
         path: code & 1,
+        cci: Default::default(),
     };
     (route, number)
 }
@@ -273,7 +275,7 @@ pub(super) fn ack(pair: &mut Pair<'_>) -> Option<Received> {
         window: script.number() as u16,
         marks: script.byte(),
         duplicates: script.byte(),
-        hint: 0,
+        cci: Cci::NONE,
         flags,
         sack: Sack { base, highest: near(script, base), bitmap },
     };

@@ -50,6 +50,7 @@ fn headers_do_not_keep_data_waiting_for_ever() {
             control_bytes: 10_000,
             overflow,
             marking,
+            hint: None,
             shared: None,
             pfc: None,
         };

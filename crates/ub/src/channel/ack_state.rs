@@ -12,7 +12,7 @@ use crate::injected_bug::InjectedBug;
 use crate::pool::Pool;
 use crate::shared::{Config, Shared};
 use fairway_wire::{
-    Ack, AckFlags, Data, ECHO_DELAY_UNIT_NS, Instant, Msn, Nak, Psn, SACK_BITS, Sack,
+    Ack, AckFlags, Cci, Data, ECHO_DELAY_UNIT_NS, Instant, Msn, Nak, Psn, SACK_BITS, Sack,
 };
 
 /// The acknowledgement register: what has arrived since the last acknowledgement, and what else the
@@ -37,6 +37,8 @@ pub(super) struct AckState {
     /// Set if a packet with a congestion mark has arrived that is not acknowledged.
     is_marked: bool,
     duplicates: u8,
+    /// The worst congestion information of the data packets since the last acknowledgement.
+    cci: Cci,
     /// The newest message whose first packet has arrived.
     start_known: Option<Msn>,
     /// Turn, modulo 4, that decides which part of a large window the next selective acknowledgement
@@ -69,6 +71,7 @@ impl AckState {
             has_reported_gap: false,
             is_marked: false,
             duplicates: 0,
+            cci: Cci::NONE,
             start_known: None,
             map_turn: 0,
             map_next: Psn::default(),
@@ -108,6 +111,12 @@ impl AckState {
     #[inline]
     pub(super) fn take_mark(&mut self) -> bool {
         core::mem::take(&mut self.is_marked)
+    }
+
+    /// Notes what switches have written into a data packet.
+    #[inline]
+    pub(super) fn note_cci(&mut self, cci: Cci) {
+        self.cci = self.cci.worst(cci);
     }
 
     /// Counts a packet that had arrived before.
@@ -206,7 +215,7 @@ impl AckState {
             window: (edge.distance_from(cumulative) - 1).clamp(0, 0xFFFF) as u16,
             marks: self.marks,
             duplicates: self.duplicates,
-            hint: 0,
+            cci: core::mem::take(&mut self.cci),
             flags: AckFlags::none(),
             sack: Sack::default(),
         };

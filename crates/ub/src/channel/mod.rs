@@ -154,6 +154,7 @@ impl Channel {
             source_tpn: self.id.tpn(),
             destination_tpn: self.tp.remote_tpn(),
             path,
+            cci: fairway_wire::Cci::NONE,
         }
     }
 

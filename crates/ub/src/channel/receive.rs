@@ -39,6 +39,7 @@ impl Channel {
         received: &Received,
     ) -> Verdict {
         self.acks.reply_by(received.route.path);
+        self.acks.note_cci(received.route.cci);
         if received.ecn == fairway_wire::Ecn::Congested {
             self.acks.count_mark();
         }

@@ -8,11 +8,11 @@
 use super::encode::carries_payload;
 use super::fields::{bad, too_short, unsupported, word};
 use super::{
-    DecodeError, PROTOCOL_VERSION, TRANSPORT_LEN, Unsupported, bypass, datagram,
+    CCI, DecodeError, MAX_HEADER, PROTOCOL_VERSION, TRANSPORT_LEN, Unsupported, bypass, datagram,
     next_header as following, next_layer, refusal, setup, status, tp_opcode as tp,
 };
 use crate::{
-    Ack, AckFlags, CREDIT_MAX, CheckKey, Close, Cna, Credit, CreditRequest, Msn, Nak, Packet,
+    Ack, AckFlags, CREDIT_MAX, Cci, CheckKey, Close, Cna, Credit, CreditRequest, Msn, Nak, Packet,
     Probe, Psn, Route, Sack, Setup, Tpn, Void,
 };
 
@@ -101,10 +101,25 @@ pub(super) fn verified<'h>(
     let header = header.get(..header_len).ok_or(too_short(header, header_len))?;
     let payload_len = datagram_len - header_len;
     let check: &[u8; 4] = header.first_chunk().ok_or(too_short(header, 4))?;
-    if key.check(PROTOCOL_VERSION, &header[4..], payload_len) != word(check, 0) {
+    if computed(key, header, payload_len) != word(check, 0) {
         return Err(DecodeError::BadCheck);
     }
     Ok((header, payload_len))
+}
+
+/// The check that this header must have. CCI counts as zero, because switches may write it.
+#[inline(always)]
+fn computed(key: &CheckKey, header: &[u8], payload_len: usize) -> u32 {
+    match header.get(CCI) {
+        Some([0, 0]) | None => key.check(PROTOCOL_VERSION, &header[4..], payload_len),
+        Some(_) => {
+            let mut sent = [0; MAX_HEADER];
+            let sent = &mut sent[..header.len()];
+            sent.copy_from_slice(header);
+            sent[CCI].fill(0);
+            key.check(PROTOCOL_VERSION, &sent[4..], payload_len)
+        }
+    }
 }
 
 /// Returns `packet` if this many bytes of payload may follow it.
@@ -183,6 +198,7 @@ pub(super) fn network(first: &[u8; TRANSPORT_LEN]) -> Route {
         source: Cna::new(word(first, 1)),
         destination: Cna::new(word(first, 2) >> 8),
         path: first[13],
+        cci: Cci::from_bits(u16::from_be_bytes([first[11], first[12]])),
         ..Route::default()
     }
 }
@@ -274,7 +290,7 @@ fn ack(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Ack, DecodeError> {
         window: word(fixed, 10) as u16,
         marks: fixed[33],
         duplicates: fixed[34],
-        hint: fixed[35],
+        cci: Cci::from_bits(u16::from_be_bytes([fixed[39], fixed[35]])),
         flags,
         sack: selection,
     })

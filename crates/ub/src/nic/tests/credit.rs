@@ -107,6 +107,7 @@ fn credit_of(pair: &Pair, total_bytes: u64) -> Transmit {
             source_tpn: pair.channels[1].tpn(),
             destination_tpn: pair.channels[0].tpn(),
             path: 0,
+            cci: Default::default(),
         },
         packet: Packet::Credit(Credit { total_bytes }),
         gather: LocalRange::default(),

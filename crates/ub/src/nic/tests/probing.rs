@@ -108,6 +108,7 @@ fn peer_answers_a_probe_for_each_path_at_a_time() {
         source_tpn: pair.channels[0].tpn(),
         destination_tpn: pair.channels[1].tpn(),
         path: 0,
+        cci: Default::default(),
     };
     for number in 0..20 {
         let packet = Packet::Probe(Probe { number, turn_ns: None });

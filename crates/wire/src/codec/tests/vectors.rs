@@ -21,6 +21,7 @@ fn route() -> Route {
         source_tpn: Tpn::new(0x00_0102),
         destination_tpn: Tpn::new(0x00_0304),
         path: 5,
+        cci: Default::default(),
     }
 }
 
