@@ -88,6 +88,7 @@ fn packet_without_the_channels_key_is_dropped() {
         destination_tpn: server.peer.channel().tpn(),
         path: 0,
         priority: wire::Priority::DATA,
+        cci: Default::default(),
     };
     let access = wire::Access {
         address: 0,

@@ -22,10 +22,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use common::{Pair, Side, TIMEOUT, content, dead_after, side};
 use fairway::{Builder, Context, Event, JettyOptions, Memory, Rights, SegmentKey, Status};
 use fairway_wire::{
-    Access, Ack, AckFlags, Bypass, BypassOperation, Close, Cna, Data, Datagram, Endpoint, Hello,
-    JettyId, MAX_HEADER, Msn, Operation, Order, PROTOCOL_VERSION, Packet, Parameters, PathReports,
-    Ports, Priority, Psn, Route, SETUP_LEN, Sack, Setup, SetupMessage, Target, TokenId, Tpn,
-    Versions, Void, encode, encode_setup,
+    Access, Ack, AckFlags, Bypass, BypassOperation, Cci, Close, Cna, Data, Datagram, Endpoint,
+    Hello, JettyId, MAX_HEADER, Msn, Operation, Order, PROTOCOL_VERSION, Packet, Parameters,
+    PathReports, Ports, Priority, Psn, Route, SETUP_LEN, Sack, Setup, SetupMessage, Target,
+    TokenId, Tpn, Versions, Void, encode, encode_setup,
 };
 use forger::Forger;
 use hosts::{Hosts, run};
@@ -152,6 +152,7 @@ fn route_of(header: &[u8]) -> Option<Route> {
         destination_tpn: Tpn::new(word(5)?),
         path: header[13],
         priority: Priority::new(header[14] >> 4),
+        cci: Default::default(),
     })
 }
 
@@ -205,6 +206,7 @@ impl Victims {
             destination_tpn: source_tpn,
             path,
             priority: Priority::CONTROL,
+            cci: Cci::NONE,
         };
         self.send(forger, (&route, packet), b"", (self.server, self.client));
     }
@@ -431,7 +433,7 @@ fn forged_acknowledgements_stall_nothing() {
                     window: 4096,
                     marks: 0,
                     duplicates: 0,
-                    hint: 0,
+                    cci: Cci::NONE,
                     flags: AckFlags::none(),
                     sack: Sack::default(),
                     paths: PathReports::NONE,

@@ -9,20 +9,32 @@
 //!
 //! The window therefore settles where `r = a / (β · w)`, at 40 packets (all marked) or more.
 //!
+//! **With hints:** if switches write congestion information (C, I and a hint `h` of 0 to 255, UB
+//! §5.2.2), marks do not count. For an acknowledgement of `b` bytes:
+//!
+//! ```text
+//! I:  w ← w + a · h/255 · b/w               at most a per window of acknowledged bytes
+//! C:  w ← w − w/2 · (255 − h)/255 · b/w     at most half per window of acknowledged bytes
+//! ```
+//!
+//! After 32 acknowledged packets without such information, marks count again.
+//!
 //! **Source:** Unified Bus' C-AQM in the form of OpenURMA's two-node model (paper §11.2, Figure 45,
 //! and its published controller): the constants, the history of 32 packets and the initial window
 //! of 32 packets are that model's.
 //!
 //! **Where this differs:**
-//! * In the specification, switches answer a request for increase with an 8-bit hint, whose meaning
-//!   is up to the vendor. Fairway's data packets carry neither, so only marks count.
+//! * The specification leaves the meaning of the hint to the vendor, and its sender sets a bit to
+//!   request an increase. Here every data packet requests one. Only the simulator's switches
+//!   write hints; live networks have marks only.
+//! * On several paths, the worst information of the packets that an acknowledgement covers counts.
 //! * The model has a window that is always fully used and a lossless network. Here the window grows
 //!   only while it limits the sender; a time-out, and loss beyond a tolerated share of the bytes
 //!   sent (3 %), halve it, at most once per round trip.
 //! * Of the packets that one acknowledgement covers, the marked ones are processed first.
 //! * Back-pressure of the receiver counts as a mark on every packet.
 
-use fairway_wire::Instant;
+use fairway_wire::{Cci, Instant};
 
 use crate::chunk::{chunk_bytes, packet_bytes};
 use crate::losses::LossReaction;
@@ -34,6 +46,9 @@ const HISTORY: u64 = 32;
 const INITIAL_PACKETS: u64 = 32;
 /// Most packets that one acknowledgement counts for.
 const PACKETS_MAX: u32 = 4096;
+
+/// Acknowledged packets without congestion information after which marks count again.
+const UNHINTED_MAX: u32 = 32;
 
 /// Parameters of [`Caqm`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +90,9 @@ pub struct Caqm {
     window_bytes: u64,
     /// Marks of the last packets, the newest in the lowest bit; 1 for a marked packet.
     history: u32,
+    /// Acknowledged packets since the last congestion information of a switch, at most
+    /// [`UNHINTED_MAX`].
+    unhinted: u32,
     losses: LossReaction,
     window_before_loss: u64,
 }
@@ -96,6 +114,7 @@ impl Caqm {
             increase_bytes: parameters.increase_packets.saturating_mul(packet_bytes).min(most),
             window_bytes,
             history: 0,
+            unhinted: UNHINTED_MAX,
             losses: LossReaction::new(parameters.tolerated_loss_permille, window_bytes),
             window_before_loss: 0,
         }
@@ -112,6 +131,24 @@ impl Caqm {
     }
 }
 
+impl Caqm {
+    /// Processes an acknowledgement of `bytes` bytes with the congestion information of switches.
+    fn follow(&mut self, cci: Cci, bytes: u32, may_grow: bool) {
+        let window = self.window_bytes;
+        let acked = u64::from(bytes).min(window);
+        let hint = u64::from(cci.hint());
+        let next = if cci.is_congested() {
+            window - acked * (255 - hint) / (2 * 255)
+        } else if cci.may_increase() && may_grow {
+            let share = u128::from(self.increase_bytes) * u128::from(hint * acked);
+            window.saturating_add((share / (255 * u128::from(window))) as u64)
+        } else {
+            window
+        };
+        self.window_bytes = next.clamp(self.parameters.min_bytes, self.parameters.max_bytes);
+    }
+}
+
 impl CongestionControl for Caqm {
     fn name(&self) -> &'static str {
         Self::NAME
@@ -124,7 +161,19 @@ impl CongestionControl for Caqm {
     fn on_ack(&mut self, sample: &AckSample) {
         self.losses.acked(sample.acked_bytes, self.window_bytes);
         let packets = sample.acked_packets.max(sample.marked_packets).min(PACKETS_MAX);
-        let marked = if sample.pressure { packets } else { sample.marked_packets };
+        let hinted = sample.cci.is_written();
+        self.unhinted = if hinted { 0 } else { (self.unhinted + packets).min(UNHINTED_MAX) };
+        let marked = match sample.pressure {
+            true => packets,
+            false if self.unhinted < UNHINTED_MAX => {
+                self.follow(sample.cci, sample.acked_bytes, sample.window_limited);
+                if sample.cci.is_congested() {
+                    self.window_before_loss = 0;
+                }
+                return;
+            }
+            false => sample.marked_packets,
+        };
         for packet in 0..packets {
             self.step(packet < marked, sample.window_limited);
         }

@@ -9,7 +9,7 @@
 //! [`CongestionControl::allowance_bytes`] and [`CongestionControl::credit_request`] for congestion
 //! controls that spend credit).
 
-use fairway_wire::{Duration, Instant};
+use fairway_wire::{Cci, Duration, Instant};
 
 use crate::{CreditRequest, UnscheduledClasses};
 
@@ -33,8 +33,9 @@ pub struct AckSample {
     pub marked_packets: u32,
     /// Bytes still in flight after this acknowledgement.
     pub bytes_in_flight: u64,
-    /// Congestion hint of a switch; zero if none. No switch here sets it, so it is always zero.
-    pub hint: u8,
+    /// The worst congestion information that switches have written into the data packets which
+    /// this acknowledgement reports. Only the simulator's switches write it.
+    pub cci: Cci,
     /// True if the receiver signals back-pressure, or this host's transmit queue is full.
     pub pressure: bool,
     /// True if the window (and not a lack of data) limited the sender since the last sample: a

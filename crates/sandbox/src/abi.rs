@@ -203,7 +203,7 @@ impl<'a> Area<'a> {
         record.u32(40, sample.marked_packets);
         record.u32(44, u32::from(sample.path));
         record.u32(48, flags);
-        record.u32(52, u32::from(sample.hint));
+        record.u32(52, u32::from(sample.cci.bits()));
         record.u64(56, sample.endpoint_delay.map_or(0, |delay| delay.as_ps()));
         record.u32(64, u32::from(sample.hops));
     }

@@ -10,7 +10,7 @@ use fairway_policy::{
     AckSample, ChunkRequest, CongestionControl, Evidence, FlowId, LateArrival, LossDetector,
     LossSample, PathAck, PathChoice, PathView, RateRegisters, Scheduler, Share, TransmitSample,
 };
-use fairway_wire::{Duration, Instant};
+use fairway_wire::{Cci, Duration, Instant};
 
 use crate::Policies;
 use crate::congestion::UserCongestion;
@@ -108,7 +108,7 @@ impl Sequence {
             smoothed_rtt: Duration::from_ns(self.smoothed_ns),
             marked_packets: marked as u32,
             bytes_in_flight: self.below(1 << 22),
-            hint: self.below(256) as u8,
+            cci: Cci::from_bits(self.below(256) as u16),
             pressure: self.below(100) == 0,
             window_limited: self.below(4) > 0,
             endpoint_delay: (self.below(3) == 0)

@@ -192,6 +192,7 @@ fn controller_proxy() -> Received {
         destination_tpn: Tpn::new(0),
         path: 0,
         priority: Priority::CONTROL,
+        cci: Default::default(),
     };
     Received {
         route,

@@ -59,6 +59,7 @@ mod shortfall;
 mod stream;
 mod streams;
 mod switch;
+mod telemetry;
 pub mod topology;
 pub mod traffic;
 mod waiting_rank;
@@ -83,6 +84,7 @@ pub use scenario::{
 pub use settings::{SETTINGS, Settings, WORKLOADS};
 pub use shortfall::Shortfall;
 pub use stream::{Stream, Verb};
+pub use telemetry::CaqmSpec;
 pub use topology::{Clos, Direct, Network, Planes, Wiring};
 pub use traffic::Flow;
 pub use waiting_rank::WaitingRank;

@@ -11,6 +11,7 @@ use super::scenario::{Overflow, Routing};
 use super::switch::Buffers;
 use crate::calendar::NEVER;
 use crate::intake::INTAKE_PORT;
+use crate::telemetry::CaqmSpec;
 use std::sync::Arc;
 
 /// State of a flow in one partition. The source's partition records its start and completion, the
@@ -404,6 +405,9 @@ impl Partition {
         let class = meta.class;
         if here.busy_until <= now && !here.armed && !(here.paused && class != CONTROL) {
             let bytes = meta.bytes;
+            if let Some(hint) = self.plan.scenario.queue.hint {
+                self.write_hint(node, port, index, &hint, bytes);
+            }
             return self.transmit(now, port, index, bytes);
         }
         let spec = &self.plan.scenario.queue;
@@ -484,6 +488,7 @@ impl Partition {
         here.armed = false;
         let spec = &self.plan.scenario.queue;
         let tally = &mut self.tallies[port as usize];
+        let length = here.queues[1].bytes;
         let salt = port.wrapping_mul(0x85EB_CA6B) ^ self.plan.scenario.seed as u32;
         let Some(leaving) = here.next(&self.packets.waiting, spec, salt, tally) else { return };
         let index = leaving.index;
@@ -494,12 +499,28 @@ impl Partition {
             let meta = self.packets.meta[index as usize];
             self.uncount(now, node, &meta);
         }
+        if let Some(hint) = self.plan.scenario.queue.hint {
+            self.write_hint(node, port, index, &hint, length);
+        }
         self.transmit(now, port, index, leaving.bytes);
         let here = &mut self.ports[port as usize];
         if here.has_work() {
             here.armed = true;
             let at = here.busy_until;
             self.arm(at, node, port);
+        }
+    }
+
+    /// Writes C-AQM's hint into a data packet that leaves a switch whose data queue held `length`
+    /// bytes, the packet included. The worst switch on a packet's way determines the field.
+    fn write_hint(&mut self, node: u32, port: u32, index: u32, hint: &CaqmSpec, length: u32) {
+        let is_data = self.packets.meta[index as usize].class == 1;
+        if node < self.plan.scenario.network.hosts || !is_data {
+            return;
+        }
+        if let PacketHeaders::Fairway(received) = &mut self.packets.headers[index as usize] {
+            let written = hint.write(&mut self.tallies[port as usize].congested, length);
+            received.route.cci = received.route.cci.worst(written);
         }
     }
 

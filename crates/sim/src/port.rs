@@ -122,6 +122,8 @@ pub(crate) struct PortTally {
     /// Number of pauses by the peer, and their total length in picoseconds.
     pub(crate) pauses: u64,
     pub(crate) paused_ps: u64,
+    /// True if C-AQM's rule counts the port as congested.
+    pub(crate) congested: bool,
     /// Time at which the current pause began.
     pub(crate) paused_since: u64,
     /// The parts of the queue of data; used where data has several classes.

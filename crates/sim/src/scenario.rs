@@ -6,6 +6,7 @@ use super::traffic::{Flow, Span};
 use crate::group::Group;
 use crate::program::Program;
 use crate::stream::Stream;
+use crate::telemetry::CaqmSpec;
 use fairway_sandbox::Policies;
 use fairway_ub::Profile;
 use fairway_ub::policy::{
@@ -158,6 +159,8 @@ pub struct QueueSpec {
     pub overflow: Overflow,
     /// When data is marked.
     pub marking: Marking,
+    /// What switches write into data packets of Fairway; `None` for nothing.
+    pub hint: Option<CaqmSpec>,
     /// Room for data that ports share, instead of `bytes` each.
     pub shared: Option<SharedBuffer>,
     /// Priority flow control, if switches use it.
@@ -299,6 +302,7 @@ impl Scenario {
             control_bytes: 0,
             overflow: Overflow::Drop,
             marking: Marking::Off,
+            hint: None,
             shared: None,
             pfc: None,
             classes: Priority::COUNT,

@@ -27,7 +27,7 @@ use links::LinkSettings;
 use names::{FAIRWAY_ONLY, PLANES, TOPOLOGIES, usual_bytes, usual_nodes};
 use program::ProgramSettings;
 use streams::StreamSettings;
-use values::{Chunk, marking, on_or_off, one_of, set, three};
+use values::{Chunk, Hints, hint, marking, on_or_off, one_of, set, three};
 
 /// The settings of a scenario. `Default` is the permutation of 1,024 hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +74,7 @@ pub struct Settings {
     overflow: Overflow,
     cut_through: bool,
     marking: Option<Marking>,
+    hints: Hints,
     window_packets: Option<u32>,
     burst: u32,
     timeout_min: Option<Duration>,
@@ -137,6 +138,7 @@ impl Default for Settings {
             overflow: Overflow::Drop,
             cut_through: false,
             marking: None,
+            hints: Hints::Off,
             window_packets: None,
             burst: 1,
             timeout_min: None,
@@ -382,6 +384,7 @@ impl Settings {
                 set(&mut self.cut_through, named.map(|(_, cuts)| *cuts))
             }
             "ecn" => set(&mut self.marking, marking(value).map(Some)),
+            "hint" => set(&mut self.hints, hint(value)),
             _ => return None,
         };
         Some(done)
@@ -514,6 +517,7 @@ impl Settings {
             scenario.queue = QueueSpec { bytes, marking, ..scenario.queue };
         }
         scenario.queue.marking = self.marking.unwrap_or(scenario.queue.marking);
+        scenario.queue.hint = self.hints.spec(scenario.queue.bytes);
         (scenario.queue.shared, scenario.queue.pfc) = (self.shared, self.pfc);
         scenario.queue.classes = self.classes;
         if self.pfc.is_some() && self.queue_bytes.is_none() {

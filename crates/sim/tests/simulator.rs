@@ -6,8 +6,8 @@ use fairway_sim::{Clos, FRAME_BYTES, Marking, Overflow, Report, Routing, Scenari
 use fairway_ub::Profile;
 use fairway_ub::policy::{PathSpec, PolicySpec};
 use fairway_ub::wire::{
-    Access, Ack, AckFlags, Data, JettyId, Msn, Operation, Order, Packet, PathReport, PathReports,
-    Psn, Sack, header_len,
+    Access, Ack, AckFlags, Cci, Data, JettyId, Msn, Operation, Order, Packet, PathReport,
+    PathReports, Psn, Sack, header_len,
 };
 
 const US: u64 = 1_000_000;
@@ -70,7 +70,7 @@ fn wire_times(packets: u32) -> (u64, u64) {
         window: 0,
         marks: 0,
         duplicates: 0,
-        hint: 0,
+        cci: Cci::NONE,
         flags: AckFlags::ECHO.with(AckFlags::START_KNOWN),
         sack: Sack::default(),
         paths,

@@ -7,10 +7,10 @@ use crate::workload::Workload;
 use crate::world::World;
 use fairway_device::random::Random;
 use fairway_ub::wire::{
-    self, Access, Ack, AckFlags, AtomicOperator, Bypass, BypassOperation, CREDIT_MAX, Close, Cna,
-    Credit, CreditRequest, Data, Datagram, Executed, Get, JettyId, MAX_HEADER, Msn, Nak, Operation,
-    Order, Packet, PathReport, PathReports, Priority, Probe, Psn, Put, Refusal, Route, Sack,
-    ServiceMode, Tag, Target, TokenId, Tpn, Void,
+    self, Access, Ack, AckFlags, AtomicOperator, Bypass, BypassOperation, CREDIT_MAX, Cci, Close,
+    Cna, Credit, CreditRequest, Data, Datagram, Executed, Get, JettyId, MAX_HEADER, Msn, Nak,
+    Operation, Order, Packet, PathReport, PathReports, Priority, Probe, Psn, Put, Refusal, Route,
+    Sack, ServiceMode, Tag, Target, TokenId, Tpn, Void,
 };
 
 /// Sends a random hostile packet to a node.
@@ -84,6 +84,7 @@ fn forged(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Rand
         destination_tpn: own.tpn(),
         path: 0,
         priority: Priority::DATA,
+        cci: Default::default(),
     };
     // The last data packet from the peer shows its current sequence numbers.
     let Some(last) = world.last_psn(node, own) else { return };
@@ -284,7 +285,7 @@ fn any_ack(random: &mut Random) -> Ack {
         window: random.number() as u16,
         marks: random.number() as u8,
         duplicates: random.number() as u8,
-        hint: random.number() as u8,
+        cci: Cci::from_bits(random.number() as u16),
         flags: AckFlags::from_bits(random.number() as u8),
         sack: Sack {
             base: Psn::new(random.number() as u32),

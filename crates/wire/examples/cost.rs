@@ -9,9 +9,9 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use fairway_wire::{
-    Access, Ack, AckFlags, Cna, Data, JettyId, MAX_HEADER, Msn, Operation, Order, PROTOCOL_VERSION,
-    Packet, PathReports, Priority, Psn, Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn,
-    decode, encode, header_check,
+    Access, Ack, AckFlags, Cci, Cna, Data, JettyId, MAX_HEADER, Msn, Operation, Order,
+    PROTOCOL_VERSION, Packet, PathReports, Priority, Psn, Route, Sack, ServiceMode, Tag, Target,
+    TokenId, Tpn, decode, encode, header_check,
 };
 
 /// Number of different packets of each kind; they fit in the first-level cache.
@@ -58,6 +58,7 @@ fn report(name: &str, make: &dyn Fn(u32) -> Packet) {
         destination_tpn: Tpn::new(9),
         path: 17,
         priority: Priority::DATA,
+        cci: Default::default(),
     };
     let packets: Vec<Packet> = (0..PACKETS).map(make).collect();
     let mut bytes = [0u8; MAX_HEADER];
@@ -138,7 +139,7 @@ fn ack(psn: u32, flags: AckFlags) -> Packet {
         window: 4096,
         marks: 0,
         duplicates: 0,
-        hint: 0,
+        cci: Cci::NONE,
         flags,
         sack,
         paths: PathReports::NONE,

@@ -28,6 +28,9 @@ pub const MAX_HEADER: usize = 128;
 /// of another version are never misread.
 pub const PROTOCOL_VERSION: u8 = 8;
 
+/// Bytes of a datagram that hold CCI of NTH.
+const CCI: core::ops::Range<usize> = 11..13;
+
 /// Seed of the header check of set-up messages. It is the same in every version, because the two
 /// ends agree on a version by set-up messages.
 const SETUP_VERSION: u8 = 0;

@@ -37,7 +37,7 @@ pub use codec::{
 };
 pub use ids::{Cna, JettyId, Msn, Qpn, TokenId, Tpn};
 pub use packet::{
-    Access, Ack, AckFlags, AtomicOperator, BYPASS_BYTES, Bypass, BypassOperation, CREDIT_MAX,
+    Access, Ack, AckFlags, AtomicOperator, BYPASS_BYTES, Bypass, BypassOperation, CREDIT_MAX, Cci,
     Close, Credit, CreditRequest, Data, Datagram, ECHO_DELAY_UNIT_NS, EXECUTED_MAX, Ecn, Executed,
     Get, Nak, Operation, Order, PATH_REPORTS_MAX, Packet, PathReport, PathReports, Priority, Probe,
     Put, Refusal, Route, SACK_BITS, Sack, ServiceMode, Tag, Target, Void,

@@ -2,11 +2,13 @@
 
 use crate::{Cna, JettyId, Msn, Psn, TokenId, Tpn};
 
+mod cci;
 mod credit_request;
 mod executed;
 mod path_reports;
 mod priority;
 
+pub use cci::Cci;
 pub use credit_request::{CREDIT_MAX, Credit, CreditRequest, Probe};
 pub use executed::{EXECUTED_MAX, Executed};
 pub use path_reports::{PATH_REPORTS_MAX, PathReport, PathReports};
@@ -27,6 +29,9 @@ pub struct Route {
     pub path: u8,
     /// The class in which switches serve the packet, carried in NTH's SL.
     pub priority: Priority,
+    /// Congestion information of the switches on the way (NTH CCI); senders send
+    /// [`Cci::NONE`].
+    pub cci: Cci,
 }
 
 /// One packet of a TP channel, without its payload.
@@ -451,8 +456,9 @@ pub struct Ack {
     pub marks: u8,
     /// Data packets that arrived twice, modulo 256.
     pub duplicates: u8,
-    /// Congestion hint of a switch (CETPH Hint); zero if none.
-    pub hint: u8,
+    /// The worst congestion information of the data packets that have arrived since the last
+    /// acknowledgement (CETPH C, I and Hint).
+    pub cci: Cci,
     /// Which optional parts are valid.
     pub flags: AckFlags,
     /// If [`AckFlags::SELECTIVE`]: the packets that have arrived beyond `cumulative`.

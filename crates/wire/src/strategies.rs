@@ -7,17 +7,22 @@ use std::vec::Vec;
 use crate::*;
 
 pub fn route() -> impl Strategy<Value = Route> {
-    let last = (any::<u8>(), 0..Priority::COUNT);
+    let last = (any::<u8>(), 0..Priority::COUNT, cci());
     (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), last).prop_map(
-        |(source, destination, source_tpn, destination_tpn, (path, level))| Route {
+        |(source, destination, source_tpn, destination_tpn, (path, level, cci))| Route {
             source: Cna::new(source),
             destination: Cna::new(destination),
             source_tpn: Tpn::new(source_tpn),
             destination_tpn: Tpn::new(destination_tpn),
             path,
             priority: Priority::new(level),
+            cci,
         },
     )
+}
+
+fn cci() -> impl Strategy<Value = Cci> {
+    any::<u16>().prop_map(Cci::from_bits)
 }
 
 fn psn() -> impl Strategy<Value = Psn> {
@@ -207,7 +212,7 @@ fn bypass() -> impl Strategy<Value = Bypass> {
 /// An acknowledgement; its `sack` is empty unless the acknowledgement is selective.
 pub fn ack() -> impl Strategy<Value = Ack> {
     let numbers = (psn(), psn(), msn(), any::<u16>(), any::<u16>());
-    let bytes = (any::<u8>(), any::<u8>(), any::<u8>(), any::<u8>());
+    let bytes = (any::<u8>(), any::<u8>(), cci(), any::<u8>());
     let sack = (psn(), psn(), any::<[u32; 8]>());
     (numbers, bytes, sack, path_reports()).prop_map(|(numbers, bytes, sack, paths)| {
         let flags = AckFlags::from_bits(bytes.3);
@@ -221,7 +226,7 @@ pub fn ack() -> impl Strategy<Value = Ack> {
             window: numbers.4,
             marks: bytes.0,
             duplicates: bytes.1,
-            hint: bytes.2,
+            cci: bytes.2,
             flags,
             sack: if selective { Sack { base, highest, bitmap } } else { Sack::default() },
             paths,

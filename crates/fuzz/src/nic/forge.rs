@@ -3,10 +3,10 @@
 
 use fairway_ub::Received;
 use fairway_ub::wire::{
-    self, Access, Ack, AckFlags, AtomicOperator, CREDIT_MAX, Credit, CreditRequest, Data, Decoded,
-    Ecn, Executed, Get, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, PROTOCOL_VERSION, Packet,
-    PathReport, PathReports, Priority, Probe, Psn, Put, Refusal, Route, Sack, ServiceMode, Tag,
-    Target, TokenId, Void, header_check,
+    self, Access, Ack, AckFlags, AtomicOperator, CREDIT_MAX, Cci, Credit, CreditRequest, Data,
+    Decoded, Ecn, Executed, Get, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, PROTOCOL_VERSION,
+    Packet, PathReport, PathReports, Priority, Probe, Psn, Put, Refusal, Route, Sack, ServiceMode,
+    Tag, Target, TokenId, Void, header_check,
 };
 
 use super::side::{MAILBOX, MTU, SECRET, TOKEN, address};
@@ -83,6 +83,7 @@ fn route(pair: &mut Pair<'_>) -> (Route, usize) {
         destination_tpn: destination.tpn(),
         path: code & 1,
         priority: Priority::new(code >> 1),
+        cci: Default::default(),
     };
     (route, number)
 }
@@ -287,7 +288,7 @@ pub(super) fn ack(pair: &mut Pair<'_>) -> Option<Received> {
         window: script.number() as u16,
         marks: script.byte(),
         duplicates: script.byte(),
-        hint: 0,
+        cci: Cci::NONE,
         flags,
         sack: Sack { base, highest: near(script, base), bitmap },
         paths,

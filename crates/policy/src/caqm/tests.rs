@@ -1,5 +1,5 @@
 use super::*;
-use fairway_wire::Duration;
+use fairway_wire::{Cci, Duration};
 
 const MTU: u32 = 1000;
 
@@ -115,5 +115,61 @@ fn window_stays_within_its_limits_for_any_samples() {
             let least = 2 * u64::from(mtu.max(1));
             assert!((least..=CaqmParameters::LARGEST_BYTES).contains(&caqm.window_bytes()));
         }
+    }
+}
+
+#[test]
+fn a_granted_increase_is_in_proportion_to_the_hint() {
+    let mut caqm = caqm();
+    let granted = |hint| AckSample { cci: Cci::increase(hint), ..ack(8, 0) };
+    // A quarter of the window of 32,000 bytes, of 4,000 bytes per window. Marks do not count.
+    caqm.on_ack(&AckSample { marked_packets: 8, ..granted(255) });
+    assert_eq!(caqm.window_bytes(), 33_000);
+    // 4,000 x 51/255 x 8,000/33,000 = 193.
+    caqm.on_ack(&granted(51));
+    assert_eq!(caqm.window_bytes(), 33_193);
+    caqm.on_ack(&AckSample { window_limited: false, ..granted(255) });
+    caqm.on_ack(&granted(0));
+    // Neither C nor I: the window stays.
+    caqm.on_ack(&AckSample { cci: Cci::from_bits(9), ..ack(8, 0) });
+    assert_eq!(caqm.window_bytes(), 33_193);
+}
+
+#[test]
+fn congestion_lowers_the_window_by_at_most_half_of_the_acknowledged_bytes() {
+    let mut caqm = caqm();
+    let congested = |hint| AckSample { cci: Cci::congested(hint), ..ack(8, 0) };
+    caqm.on_ack(&congested(255));
+    assert_eq!(caqm.window_bytes(), 32_000);
+    caqm.on_ack(&congested(0));
+    assert_eq!(caqm.window_bytes(), 28_000);
+    // 8,000 x 204/510 = 3,200.
+    caqm.on_ack(&congested(51));
+    assert_eq!(caqm.window_bytes(), 24_800);
+    for _ in 0..100 {
+        caqm.on_ack(&congested(0));
+    }
+    assert_eq!(caqm.window_bytes(), 2000);
+}
+
+#[test]
+fn marks_count_again_after_32_packets_without_hints() {
+    let mut caqm = caqm();
+    caqm.on_ack(&AckSample { cci: Cci::increase(0), ..ack(8, 0) });
+    caqm.on_ack(&ack(31, 0));
+    assert_eq!(caqm.window_bytes(), 32_000);
+    caqm.on_ack(&ack(1, 0));
+    assert_eq!(caqm.window_bytes(), 36_000);
+}
+
+#[test]
+fn hostile_hints_keep_the_window_within_its_bounds() {
+    let max_bytes = CaqmParameters::LARGEST_BYTES;
+    let parameters = CaqmParameters { max_bytes, increase_packets: u64::MAX, ..Default::default() };
+    let mut caqm = Caqm::new(parameters, MTU);
+    for bits in 0..=u16::MAX {
+        let acked_bytes = if bits % 3 == 0 { u32::MAX } else { u32::from(bits) };
+        caqm.on_ack(&AckSample { acked_bytes, cci: Cci::from_bits(bits), ..ack(1, 0) });
+        assert!((2000..=max_bytes).contains(&caqm.window_bytes()), "{bits:#x}");
     }
 }

@@ -1,4 +1,4 @@
-use fairway_wire::{Duration, Instant};
+use fairway_wire::{Cci, Duration, Instant};
 
 use super::*;
 
@@ -37,7 +37,7 @@ fn every_field_is_at_the_documented_offset() {
         acked_packets: 6,
         marked_packets: 7,
         path: 8,
-        hint: 9,
+        cci: Cci::from_bits(9),
         pressure: true,
         window_limited: true,
         endpoint_delay: Some(Duration::from_ps(10)),

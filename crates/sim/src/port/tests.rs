@@ -50,6 +50,7 @@ fn headers_do_not_keep_data_waiting_for_ever() {
             control_bytes: 10_000,
             overflow,
             marking,
+            hint: None,
             shared: None,
             pfc: None,
             classes: 2,
@@ -103,6 +104,7 @@ fn spec(classes: u8, marking: Marking) -> QueueSpec {
         shared: None,
         pfc: None,
         classes,
+        hint: None,
     }
 }
 

@@ -173,6 +173,13 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
          %",
     ),
     (
+        "hint",
+        "HOW",
+        "what switches write into data packets for cc=caqm: off (the default) or \
+         caqm[:LOW:HIGH:ZERO], queue lengths at which congestion ends and begins, and the hint is \
+         0; default: 20 %, 40 % and 80 %",
+    ),
+    (
         "shared-buffer",
         "SIZE[:PERMILLE]",
         "buffer that the ports of a switch share, and the part of its free bytes that a queue may \
@@ -355,7 +362,8 @@ pub(super) fn usual_bytes(workload: &str) -> u32 {
 }
 
 /// Settings of Fairway's transport that RoCE NICs do not support.
-pub(super) const FAIRWAY_ONLY: [&str; 5] = ["paths", "path", "chunk", "turn", "policy-swap"];
+pub(super) const FAIRWAY_ONLY: [&str; 6] =
+    ["paths", "path", "chunk", "turn", "policy-swap", "hint"];
 
 /// Settings that only the ranks of collective operations have.
 pub(super) const RANKS_ONLY: [&str; 4] = ["rounds", "slots", "direct-from", "combine"];

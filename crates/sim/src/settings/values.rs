@@ -1,7 +1,7 @@
 //! Parsers of settings with composite values.
 
-use crate::Marking;
 use crate::quantity::{bytes, count};
+use crate::{CaqmSpec, Marking};
 
 /// Size of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,40 @@ pub(super) fn marking(text: &str) -> Option<Marking> {
             (low < high).then_some(Marking::Random { low, high, permille })
         }
         _ => None,
+    }
+}
+
+/// Parses what switches write: `off`, `caqm` or `caqm:LOW:HIGH:ZERO`.
+pub(super) fn hint(text: &str) -> Option<Hints> {
+    match text.split(':').collect::<Vec<_>>().as_slice() {
+        ["off"] => Some(Hints::Off),
+        ["caqm"] => Some(Hints::OfQueue),
+        ["caqm", low, high, zero] => {
+            let (low, high, zero) = (bytes(low)?, bytes(high)?, bytes(zero)?);
+            (low <= high && high < zero).then_some(Hints::At(CaqmSpec { low, high, zero }))
+        }
+        _ => None,
+    }
+}
+
+/// Whether switches write hints, and at which lengths of a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Hints {
+    #[default]
+    Off,
+    /// In proportion to the room of a port.
+    OfQueue,
+    At(CaqmSpec),
+}
+
+impl Hints {
+    /// The rule of ports that have room for `bytes`.
+    pub(super) fn spec(self, bytes: u32) -> Option<CaqmSpec> {
+        match self {
+            Hints::Off => None,
+            Hints::OfQueue => Some(CaqmSpec::of_queue(bytes)),
+            Hints::At(spec) => Some(spec),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use super::trimmed::Trimmed;
 use crate::injected_bug::InjectedBug;
 use crate::pool::Pool;
 use crate::shared::{Config, Shared};
-use fairway_wire::{Ack, AckFlags, Data, Ecn, Instant, Msn, Nak, Psn, SACK_BITS, Sack};
+use fairway_wire::{Ack, AckFlags, Cci, Data, Ecn, Instant, Msn, Nak, Psn, SACK_BITS, Sack};
 
 /// The acknowledgement register: what has arrived since the last acknowledgement, and what else the
 /// next one reports.
@@ -39,6 +39,8 @@ pub(super) struct AckState {
     duplicates: u8,
     /// What has arrived by each path since the last acknowledgement.
     paths: PathRegister,
+    /// The worst congestion information of the data packets since the last acknowledgement.
+    cci: Cci,
     /// The newest message whose first packet has arrived.
     start_known: Option<Msn>,
     /// Turn, modulo 4, that decides which part of a large window the next selective acknowledgement
@@ -72,6 +74,7 @@ impl AckState {
             is_marked: false,
             duplicates: 0,
             paths: PathRegister::new(),
+            cci: Cci::NONE,
             start_known: None,
             map_turn: 0,
             map_next: Psn::default(),
@@ -127,6 +130,12 @@ impl AckState {
     #[inline]
     pub(super) fn take_mark(&mut self) -> bool {
         core::mem::take(&mut self.is_marked)
+    }
+
+    /// Notes what switches have written into a data packet.
+    #[inline]
+    pub(super) fn note_cci(&mut self, cci: Cci) {
+        self.cci = self.cci.worst(cci);
     }
 
     /// Counts a packet that had arrived before.
@@ -225,7 +234,7 @@ impl AckState {
             window: (edge.distance_from(cumulative) - 1).clamp(0, 0xFFFF) as u16,
             marks: self.marks,
             duplicates: self.duplicates,
-            hint: 0,
+            cci: core::mem::take(&mut self.cci),
             flags: AckFlags::none(),
             sack: Sack::default(),
             paths: self.paths.take(now, cumulative, self.echo.then_some(tp.echo())),

@@ -367,7 +367,7 @@ impl Channel {
             smoothed_rtt: self.recovery.smoothed(),
             marked_packets,
             bytes_in_flight: u64::from(self.tp.flight()),
-            hint: ack.hint,
+            cci: ack.cci,
             pressure: reports_pressure || shared.backpressure.slows_transmission(),
             window_limited: self.congestion.take_limit(),
             endpoint_delay: self.endpoint_delay(now, path, rtt),

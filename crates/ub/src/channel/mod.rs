@@ -156,6 +156,7 @@ impl Channel {
             destination_tpn: self.tp.remote_tpn(),
             path,
             priority,
+            cci: fairway_wire::Cci::NONE,
         }
     }
 

@@ -39,6 +39,7 @@ impl Channel {
         received: &Received,
     ) -> Verdict {
         self.acks.reply_by(received.route.path);
+        self.acks.note_cci(received.route.cci);
         let is_marked = self.acks.count_mark(received.ecn);
         let admitted = self.admit(&shared.config, &mut shared.bitmap_blocks, data.psn);
         let again = admitted == Err(Unrecorded::Arrived)

@@ -8,11 +8,12 @@
 use super::encode::carries_payload;
 use super::fields::{bad, too_short, unsupported, word};
 use super::{
-    DecodeError, GRANTED_CLASS, PROTOCOL_VERSION, TRANSPORT_LEN, Unsupported, bypass, datagram,
-    next_header as following, next_layer, refusal, setup, status, tp_opcode as tp,
+    CCI, DecodeError, GRANTED_CLASS, MAX_HEADER, PROTOCOL_VERSION, TRANSPORT_LEN, Unsupported,
+    bypass, datagram, next_header as following, next_layer, refusal, setup, status,
+    tp_opcode as tp,
 };
 use crate::{
-    Ack, AckFlags, CREDIT_MAX, CheckKey, Close, Cna, Credit, CreditRequest, Msn, Nak,
+    Ack, AckFlags, CREDIT_MAX, Cci, CheckKey, Close, Cna, Credit, CreditRequest, Msn, Nak,
     PATH_REPORTS_MAX, Packet, PathReports, Priority, Probe, Psn, Route, Sack, Setup, Tpn, Void,
 };
 
@@ -101,10 +102,25 @@ pub(super) fn verified<'h>(
     let header = header.get(..header_len).ok_or(too_short(header, header_len))?;
     let payload_len = datagram_len - header_len;
     let check: &[u8; 4] = header.first_chunk().ok_or(too_short(header, 4))?;
-    if key.check(PROTOCOL_VERSION, &header[4..], payload_len) != word(check, 0) {
+    if computed(key, header, payload_len) != word(check, 0) {
         return Err(DecodeError::BadCheck);
     }
     Ok((header, payload_len))
+}
+
+/// The check that this header must have. CCI counts as zero, because switches may write it.
+#[inline(always)]
+fn computed(key: &CheckKey, header: &[u8], payload_len: usize) -> u32 {
+    match header.get(CCI) {
+        Some([0, 0]) | None => key.check(PROTOCOL_VERSION, &header[4..], payload_len),
+        Some(_) => {
+            let mut sent = [0; MAX_HEADER];
+            let sent = &mut sent[..header.len()];
+            sent.copy_from_slice(header);
+            sent[CCI].fill(0);
+            key.check(PROTOCOL_VERSION, &sent[4..], payload_len)
+        }
+    }
 }
 
 /// Returns `packet` if this many bytes of payload may follow it.
@@ -177,13 +193,11 @@ fn bitmap_words(code: u8) -> Result<usize, DecodeError> {
     }
 }
 
-/// Number of path reports that an acknowledgement contains, each of one word.
+/// Number of path reports that an acknowledgement contains, each of one word. It has three bits.
 #[inline(always)]
 fn path_reports(header: &[u8]) -> Result<usize, DecodeError> {
-    match usize::from(*header.get(39).ok_or(too_short(header, 40))?) {
-        count @ 0..=PATH_REPORTS_MAX => Ok(count),
-        other => bad("path reports", other as u32),
-    }
+    const { assert!(PATH_REPORTS_MAX == 7) };
+    Ok(usize::from(*header.get(39).ok_or(too_short(header, 40))?) & PATH_REPORTS_MAX)
 }
 
 /// The addresses and the path in NTH.
@@ -194,6 +208,7 @@ pub(super) fn network(first: &[u8; TRANSPORT_LEN]) -> Route {
         destination: Cna::new(word(first, 2) >> 8),
         path: first[13],
         priority: Priority::new(first[14] >> 4),
+        cci: Cci::from_bits(u16::from_be_bytes([first[11], first[12]])),
         ..Route::default()
     }
 }
@@ -275,7 +290,7 @@ fn ack(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Ack, DecodeError> {
     if ack_request(first) {
         flags = flags.with(AckFlags::REQUEST);
     }
-    let map_len = rest.len().checked_sub(4 * usize::from(fixed[39])).ok_or(short)?;
+    let map_len = rest.len().checked_sub(4 * path_reports(header)?).ok_or(short)?;
     let (map, reports) = rest.split_at(map_len);
     let mut selection = Sack::default();
     if tp_opcode(first) == tp::SELECTIVE_ACK {
@@ -284,9 +299,8 @@ fn ack(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Ack, DecodeError> {
     }
     let mut paths = PathReports::NONE;
     for bytes in reports.as_chunks().0 {
-        if !paths.push_word(u32::from_be_bytes(*bytes)) {
-            return bad("path reports", u32::from(fixed[39]));
-        }
+        let has_room = paths.push_word(u32::from_be_bytes(*bytes));
+        debug_assert!(has_room);
     }
     Ok(Ack {
         cumulative: psn(first),
@@ -296,7 +310,7 @@ fn ack(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Ack, DecodeError> {
         window: word(fixed, 10) as u16,
         marks: fixed[33],
         duplicates: fixed[34],
-        hint: fixed[35],
+        cci: Cci::from_bits(u16::from_be_bytes([fixed[39], fixed[35]])),
         flags,
         sack: selection,
         paths,

@@ -2,7 +2,7 @@
 
 use super::fields::{flag, put};
 use super::{
-    BITMAP_256, GRANTED_CLASS, MAX_HEADER, PROTOCOL_VERSION, TRANSACTION_LEN, TRANSPORT_LEN,
+    BITMAP_256, CCI, GRANTED_CLASS, MAX_HEADER, PROTOCOL_VERSION, TRANSACTION_LEN, TRANSPORT_LEN,
     bypass, datagram, next_header, next_layer, refusal, status, tp_opcode,
 };
 use crate::{
@@ -98,6 +98,8 @@ pub fn encode_keyed(
     let len = header_len(packet);
     let check = key.check(PROTOCOL_VERSION, &out[4..len], payload_len);
     put(out, 0, check);
+    // Switches may write CCI, so the check is that of a header in which it is zero.
+    out[CCI].copy_from_slice(&route.cci.bits().to_be_bytes());
     len
 }
 
@@ -176,9 +178,10 @@ fn put_ack(route: &Route, ack: &Ack, out: &mut Header) {
     put_transport(route, bare(opcode), sequence, out);
     // SELECTIVE and REQUEST are carried in TPOpcode and A alone, so that they cannot contradict.
     let elsewhere = AckFlags::SELECTIVE.with(AckFlags::REQUEST).bits();
-    let counts = [ack.flags.bits() & !elsewhere, ack.marks, ack.duplicates, ack.hint];
+    let counts = [ack.flags.bits() & !elsewhere, ack.marks, ack.duplicates, ack.cci.hint()];
     put(out, 8, u32::from_be_bytes(counts));
-    put(out, 9, ack.echo.value() << 8 | ack.paths.len() as u32);
+    let reports = u32::from(ack.cci.bits() >> 8) | ack.paths.len() as u32;
+    put(out, 9, ack.echo.value() << 8 | reports);
     put(out, 10, u32::from(ack.echo_delay) << 16 | u32::from(ack.window));
     if selective {
         put(out, 11, BITMAP_256 << 24 | ack.sack.highest.value());

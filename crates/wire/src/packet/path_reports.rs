@@ -49,12 +49,13 @@ impl PathReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathReports {
     count: u8,
-    words: [u32; PATH_REPORTS_MAX],
+    /// Bytes, because words would have to be aligned, and packets would be larger.
+    words: [[u8; 4]; PATH_REPORTS_MAX],
 }
 
 impl PathReports {
     /// No report.
-    pub const NONE: PathReports = PathReports { count: 0, words: [0; PATH_REPORTS_MAX] };
+    pub const NONE: PathReports = PathReports { count: 0, words: [[0; 4]; PATH_REPORTS_MAX] };
 
     /// Adds a report. False, without any change, if there is no room.
     #[must_use]
@@ -66,7 +67,7 @@ impl PathReports {
     #[inline]
     pub(crate) fn push_word(&mut self, word: u32) -> bool {
         let Some(place) = self.words.get_mut(usize::from(self.count)) else { return false };
-        *place = word;
+        *place = word.to_ne_bytes();
         self.count += 1;
         true
     }
@@ -85,7 +86,7 @@ impl PathReports {
 
     #[inline]
     pub(crate) fn words(&self) -> impl Iterator<Item = u32> + '_ {
-        self.words.iter().copied().take(self.len())
+        self.words.iter().map(|bytes| u32::from_ne_bytes(*bytes)).take(self.len())
     }
 
     /// The reports, in the order in which they were added.

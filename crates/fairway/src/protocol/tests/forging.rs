@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fairway_port::{Address, Datapath, RawSlice, Sent, Train, UdpPort};
 use fairway_ub::wire::{
-    Access, Ack, AckFlags, Bypass, BypassOperation, Close, Cna, Credit, CreditRequest, Data,
+    Access, Ack, AckFlags, Bypass, BypassOperation, Cci, Close, Cna, Credit, CreditRequest, Data,
     Datagram, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, Packet, PathReports, Priority,
     Probe, Psn, Refusal, Route, Sack, Target, TokenId, Tpn, Void, encode,
 };
@@ -44,6 +44,7 @@ fn route_of(header: &[u8]) -> Option<Route> {
         destination_tpn: Tpn::new(word(5)?),
         path: header[13],
         priority: Priority::new(header[14] >> 4),
+        cci: Default::default(),
     })
 }
 
@@ -61,7 +62,7 @@ fn forgeries(turn: u32, victim: Option<&SegmentKey>) -> Vec<(Packet, &'static [u
         window: 1,
         marks: 0,
         duplicates: 0,
-        hint: 0,
+        cci: Cci::NONE,
         flags: AckFlags::none(),
         sack: Sack::default(),
         paths: PathReports::NONE,

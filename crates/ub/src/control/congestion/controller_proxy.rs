@@ -124,7 +124,8 @@ impl CongestionControl for ControllerProxy {
         }
         parts.smoothed.store(sample.smoothed_rtt.as_ps(), Ordering::Relaxed);
         parts.in_flight.store(sample.bytes_in_flight, Ordering::Relaxed);
-        let rest = [sample.path, sample.hint, sample.hops, u8::from(sample.pressure)];
+        let [high, hint] = sample.cci.bits().to_be_bytes();
+        let rest = [sample.path, hint, sample.hops, high | u8::from(sample.pressure)];
         parts.rest.store(u32::from_le_bytes(rest), Ordering::Relaxed);
         let slot = self.state.slot(CongestionKind::Acknowledged);
         slot.accumulate_with(u64::from(sample.acked_bytes), sample.now.as_ps());

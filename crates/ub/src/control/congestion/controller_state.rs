@@ -42,7 +42,8 @@ pub(super) struct AckParts {
     pub(super) endpoint: Slot,
     pub(super) smoothed: AtomicU64,
     pub(super) in_flight: AtomicU64,
-    /// Path, hint, hops and pressure, a byte each from the lowest.
+    /// Path, the low byte of CCI, hops, and the high byte of CCI with pressure as its lowest bit, a
+    /// byte each from the lowest.
     pub(super) rest: AtomicU32,
 }
 

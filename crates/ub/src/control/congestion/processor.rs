@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use fairway_policy::{AckSample, CongestionControl, FlowId, LossSample};
-use fairway_wire::{Duration, Instant};
+use fairway_wire::{Cci, Duration, Instant};
 
 /// Cost of an event in a channel's turn. An event that runs a controller's decision costs as much
 /// as several that the controller only counts.
@@ -205,7 +205,7 @@ impl Known {
         let (parts, cursors) = (&self.state.acked, &mut self.acked);
         let sum = |slot, cursor| clamp(take(slot, cursor).map_or(0, |seen| seen.sum));
         let latest = |slot, cursor| take(slot, cursor).map(|seen| duration(seen.value));
-        let [path, hint, hops, pressure] = parts.rest.load(Ordering::Relaxed).to_le_bytes();
+        let [path, hint, hops, high] = parts.rest.load(Ordering::Relaxed).to_le_bytes();
         AckSample {
             now,
             acked_bytes: clamp(seen.sum),
@@ -215,8 +215,9 @@ impl Known {
             smoothed_rtt: duration(parts.smoothed.load(Ordering::Relaxed)),
             marked_packets: sum(&parts.marked, &mut cursors.marked),
             bytes_in_flight: parts.in_flight.load(Ordering::Relaxed),
-            hint,
-            pressure: pressure != 0,
+            // Bits 8 to 13 of CCI are reserved, so pressure has one of them.
+            cci: Cci::from_bits(u16::from_be_bytes([high, hint])),
+            pressure: high & 1 != 0,
             window_limited: take(&parts.limited, &mut cursors.limited).is_some(),
             endpoint_delay: latest(&parts.endpoint, &mut cursors.endpoint),
             hops,

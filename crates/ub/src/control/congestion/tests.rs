@@ -83,7 +83,7 @@ impl Life {
             smoothed_rtt: Duration::from_us(10 + self.chance.below(400)),
             marked_packets: self.chance.below(20).saturating_sub(17) as u32,
             bytes_in_flight: self.flight,
-            hint: 0,
+            cci: fairway_wire::Cci::congested(200),
             pressure: self.chance.below(30) == 0,
             window_limited: self.chance.below(2) > 0,
             endpoint_delay: (self.chance.below(4) == 0).then_some(Duration::from_us(5)),

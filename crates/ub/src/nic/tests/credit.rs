@@ -108,6 +108,7 @@ fn credit_of(pair: &Pair, total_bytes: u64) -> Transmit {
             destination_tpn: pair.channels[0].tpn(),
             path: 0,
             priority: Priority::CONTROL,
+            cci: Default::default(),
         },
         packet: Packet::Credit(Credit { total_bytes, class: Priority::DATA }),
         gather: LocalRange::default(),

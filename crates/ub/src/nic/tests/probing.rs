@@ -109,6 +109,7 @@ fn peer_answers_a_probe_for_each_path_at_a_time() {
         destination_tpn: pair.channels[1].tpn(),
         path: 0,
         priority: fairway_wire::Priority::CONTROL,
+        cci: Default::default(),
     };
     for number in 0..20 {
         let packet = Packet::Probe(Probe { number, turn_ns: None });

@@ -22,6 +22,7 @@ fn route() -> Route {
         destination_tpn: Tpn::new(0x00_0304),
         path: 5,
         priority: Priority::DATA,
+        cci: Default::default(),
     }
 }
 

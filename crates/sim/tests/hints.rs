@@ -1,0 +1,64 @@
+//! Congestion information that switches write into data packets, and the law that follows it.
+
+use fairway_sim::{Report, Settings, Simulation};
+
+fn settings(lines: &str) -> Settings {
+    let mut settings = Settings::default();
+    let usual = "topology leaf-spine\nhosts-per-leaf 4\nnodes 8\nlink 100G\nlatency 500ns\n\
+                 paths 16\nqueue 256K\necn off\npolicy cc=caqm:max=1M,path=reps";
+    settings.read(usual).expect("settings");
+    settings.read(&lines.replace('|', "\n")).expect("settings");
+    settings
+}
+
+fn run(lines: &str, parts: u32) -> Report {
+    let scenario = settings(lines).build(1).expect("a scenario");
+    Simulation::new(scenario, parts).expect("a run").run(u32::MAX, |_| ())
+}
+
+fn longest(report: &Report) -> u32 {
+    report.ports.iter().map(|port| port.longest_bytes).max().unwrap_or(0)
+}
+
+/// Seven senders to one host, without ECN: only hints can stop the windows.
+#[test]
+fn windows_follow_hints_and_keep_the_queue_within_its_room() {
+    let incast = "workload incast|senders 7|bytes 4000000|end 20ms|check on";
+    let blind = run(incast, 1);
+    assert!(blind.dropped > 1000, "{}", blind.dropped);
+    let hinted = run(&format!("{incast}|hint caqm"), 1);
+    assert!(hinted.dropped < blind.dropped / 10, "{} of {}", hinted.dropped, blind.dropped);
+    assert!(hinted.end_ps < blind.end_ps, "{} {}", hinted.end_ps, blind.end_ps);
+    assert_eq!(hinted, run(&format!("{incast}|hint caqm"), 2), "on two cores");
+}
+
+/// Streams of messages, of which one begins later: they share the link, which stays full, by WRITEs
+/// and by READs, and the queue stays near its thresholds.
+#[test]
+fn streams_share_a_full_link_with_a_short_queue() {
+    for verb in ["write", "read"] {
+        let pair = |host| match verb {
+            "write" => format!("stream {host}-0 size=64K depth=32"),
+            _ => format!("stream 0-{host} verb=read size=64K depth=32"),
+        };
+        let lines = format!(
+            "workload streams|{}|{} start=1ms|end 6ms|measure 3ms|hint caqm:25K:50K:100K",
+            pair(4),
+            pair(5)
+        );
+        let report = run(&lines, 1);
+        let rates: Vec<u64> = report.streams.iter().map(|stream| stream.megabits()).collect();
+        let total: u64 = rates.iter().sum();
+        assert!(total > 90_000, "{verb}: {rates:?}");
+        assert!(rates.iter().all(|rate| *rate > total / 4), "{verb}: {rates:?}");
+        assert!(longest(&report) < 256 << 10, "{verb}: {}", longest(&report));
+        assert_eq!(report.dropped, 0, "{verb}");
+    }
+}
+
+#[test]
+fn hints_out_of_order_are_refused() {
+    for wrong in ["caqm:2K:1K:4K", "caqm:1K:2K:2K", "caqm:1K", "utilisation", ""] {
+        assert!(Settings::default().set("hint", wrong).is_err(), "{wrong}");
+    }
+}
