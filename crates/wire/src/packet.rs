@@ -23,8 +23,7 @@ pub struct Route {
     pub destination_tpn: Tpn,
     /// The path: an entropy value, carried in NTH's load-balance factor.
     pub path: u8,
-    /// Congestion information of the switches on the way (NTH CCI); senders send
-    /// [`Cci::NONE`].
+    /// What switches on the way have written (NTH CCI).
     pub cci: Cci,
 }
 
@@ -450,8 +449,7 @@ pub struct Ack {
     pub marks: u8,
     /// Data packets that arrived twice, modulo 256.
     pub duplicates: u8,
-    /// The worst congestion information of the data packets that have arrived since the last
-    /// acknowledgement (CETPH C, I and Hint).
+    /// The worst CCI of the data packets since the last acknowledgement (CETPH C, I, Hint).
     pub cci: Cci,
     /// Which optional parts are valid.
     pub flags: AckFlags,
