@@ -197,13 +197,14 @@ impl Victims {
 
     /// Sends a packet to the client that appears to come from the server.
     fn forge_back(&self, forger: &Forger, packet: &Packet) {
-        let Route { source, destination, source_tpn, destination_tpn, path, .. } = self.route;
+        let Route { source, destination, source_tpn, destination_tpn, path, cci } = self.route;
         let route = Route {
             source: destination,
             destination: source,
             source_tpn: destination_tpn,
             destination_tpn: source_tpn,
             path,
+            cci,
         };
         self.send(forger, (&route, packet), b"", (self.server, self.client));
     }

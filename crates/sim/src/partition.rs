@@ -467,6 +467,7 @@ fn scale(number: u32, count: u32) -> u32 {
     ((u64::from(number) * u64::from(count)) >> 32) as u32
 }
 
+mod hints;
 mod hosts;
 mod links;
 mod ranks;

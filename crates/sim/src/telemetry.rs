@@ -1,7 +1,5 @@
 //! What switches write into the field CCI of data packets: the rule of C-AQM.
 
-use crate::packets::PacketHeaders;
-use crate::partition::Partition;
 use fairway_ub::wire::Cci;
 
 /// Lengths of a port's data queue, in bytes, by which C-AQM's switches write hints. They do not
@@ -30,24 +28,6 @@ impl CaqmSpec {
         let above = u64::from(length.saturating_sub(self.high)).min(range);
         let hint = (255 * (range - above) / range) as u8;
         if *congested { Cci::congested(hint) } else { Cci::increase(hint) }
-    }
-}
-
-impl Partition {
-    /// Writes C-AQM's hint into a data packet that leaves a switch whose data queue held `length`
-    /// bytes, the packet included; 0 if the packet did not wait. The worst switch on a packet's way
-    /// determines the field.
-    #[inline]
-    pub(crate) fn write_hint(&mut self, node: u32, port: u32, index: u32, length: u32) {
-        let Some(hint) = self.plan.scenario.queue.hint else { return };
-        let is_data = self.packets.meta[index as usize].class == 1;
-        if node < self.plan.scenario.network.hosts || !is_data {
-            return;
-        }
-        if let PacketHeaders::Fairway(received) = &mut self.packets.headers[index as usize] {
-            let written = hint.write(&mut self.tallies[port as usize].congested, length);
-            received.route.cci = received.route.cci.worst(written);
-        }
     }
 }
 
