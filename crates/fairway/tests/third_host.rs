@@ -198,7 +198,7 @@ impl Victims {
 
     /// Sends a packet to the client that appears to come from the server.
     fn forge_back(&self, forger: &Forger, packet: &Packet) {
-        let Route { source, destination, source_tpn, destination_tpn, path, .. } = self.route;
+        let Route { source, destination, source_tpn, destination_tpn, path, cci, .. } = self.route;
         let route = Route {
             source: destination,
             destination: source,
@@ -206,7 +206,7 @@ impl Victims {
             destination_tpn: source_tpn,
             path,
             priority: Priority::CONTROL,
-            cci: Cci::NONE,
+            cci,
         };
         self.send(forger, (&route, packet), b"", (self.server, self.client));
     }

@@ -11,7 +11,6 @@ use super::scenario::{Overflow, Routing};
 use super::switch::Buffers;
 use crate::calendar::NEVER;
 use crate::intake::INTAKE_PORT;
-use crate::telemetry::CaqmSpec;
 use std::sync::Arc;
 
 /// State of a flow in one partition. The source's partition records its start and completion, the
@@ -405,9 +404,7 @@ impl Partition {
         let class = meta.class;
         if here.busy_until <= now && !here.armed && !(here.paused && class != CONTROL) {
             let bytes = meta.bytes;
-            if let Some(hint) = self.plan.scenario.queue.hint {
-                self.write_hint(node, port, index, &hint, bytes);
-            }
+            self.write_hint(node, port, index, 0);
             return self.transmit(now, port, index, bytes);
         }
         let spec = &self.plan.scenario.queue;
@@ -499,28 +496,13 @@ impl Partition {
             let meta = self.packets.meta[index as usize];
             self.uncount(now, node, &meta);
         }
-        if let Some(hint) = self.plan.scenario.queue.hint {
-            self.write_hint(node, port, index, &hint, length);
-        }
+        self.write_hint(node, port, index, length);
         self.transmit(now, port, index, leaving.bytes);
         let here = &mut self.ports[port as usize];
         if here.has_work() {
             here.armed = true;
             let at = here.busy_until;
             self.arm(at, node, port);
-        }
-    }
-
-    /// Writes C-AQM's hint into a data packet that leaves a switch whose data queue held `length`
-    /// bytes, the packet included. The worst switch on a packet's way determines the field.
-    fn write_hint(&mut self, node: u32, port: u32, index: u32, hint: &CaqmSpec, length: u32) {
-        let is_data = self.packets.meta[index as usize].class == 1;
-        if node < self.plan.scenario.network.hosts || !is_data {
-            return;
-        }
-        if let PacketHeaders::Fairway(received) = &mut self.packets.headers[index as usize] {
-            let written = hint.write(&mut self.tallies[port as usize].congested, length);
-            received.route.cci = received.route.cci.worst(written);
         }
     }
 
@@ -619,6 +601,7 @@ fn scale(number: u32, count: u32) -> u32 {
     ((u64::from(number) * u64::from(count)) >> 32) as u32
 }
 
+mod hints;
 mod hosts;
 mod links;
 mod ranks;

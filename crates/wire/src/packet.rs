@@ -29,8 +29,7 @@ pub struct Route {
     pub path: u8,
     /// The class in which switches serve the packet, carried in NTH's SL.
     pub priority: Priority,
-    /// Congestion information of the switches on the way (NTH CCI); senders send
-    /// [`Cci::NONE`].
+    /// What switches on the way have written (NTH CCI).
     pub cci: Cci,
 }
 
@@ -456,8 +455,7 @@ pub struct Ack {
     pub marks: u8,
     /// Data packets that arrived twice, modulo 256.
     pub duplicates: u8,
-    /// The worst congestion information of the data packets that have arrived since the last
-    /// acknowledgement (CETPH C, I and Hint).
+    /// The worst CCI of the data packets since the last acknowledgement (CETPH C, I, Hint).
     pub cci: Cci,
     /// Which optional parts are valid.
     pub flags: AckFlags,
