@@ -198,8 +198,8 @@ impl Builder {
     }
 
     /// Runs the scheduler and the congestion controls on a pool of `threads` threads, at most 64
-    /// (default: 0, in line with the data path). A thread then receives the accumulated events since
-    /// it last ran, and the data path only leaves events and reads rates, windows and credit. Each
+    /// (default: 0, in line with the data path). A thread receives the accumulated events since it
+    /// last ran, and the data path only leaves events and reads rates, windows and credit. Each
     /// channel belongs to one thread, its index modulo `threads`; the first thread alone runs the
     /// scheduler, which divides one line among all flows.
     #[must_use]

@@ -3,8 +3,8 @@
 //!
 //! Each channel belongs to one thread ([`Steering`]), which alone has the channel's congestion
 //! control and the queue of its events. The scheduler divides one line among all flows, so the
-//! first thread runs it alone, beside the congestion controls of its channels. Threads share nothing
-//! with each other, except the probe while control latency is measured.
+//! first thread runs it alone, beside the congestion controls of its channels. Threads share
+//! nothing with each other, except the probe while control latency is measured.
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -60,9 +60,9 @@ pub(crate) struct ControlPool {
 }
 
 impl ControlPool {
-    /// Starts a thread for each of `processors`, to which `steering` has steered channels. Each runs
-    /// the congestion controls of its channels, and the first also schedulers handed to it later.
-    /// The threads report to `probe` when a congestion control has decided.
+    /// Starts a thread for each of `processors`, to which `steering` steers channels. Each runs the
+    /// congestion controls of its channels, and the first also schedulers handed to it later. The
+    /// threads report to `probe` when a congestion control has decided.
     ///
     /// # Errors
     /// The system has no thread.
@@ -101,8 +101,8 @@ impl ControlPool {
         sum
     }
 
-    /// Wakes the threads that sleep and have events. Costs a fence and a load or two for each thread
-    /// while they are awake.
+    /// Wakes the threads that sleep and have events. Costs a fence, and a load or two for each
+    /// thread, while they are awake.
     pub(crate) fn wake_if_asleep(&self) {
         // The announcement is written before this checks whether the thread sleeps; the thread
         // marks itself as sleeping before it checks for announcements.
@@ -113,7 +113,7 @@ impl ControlPool {
 
 impl Drop for ControlPool {
     fn drop(&mut self) {
-        // All are told to stop before the first is waited for.
+        // All threads begin to end before the first is joined.
         self.threads.iter().for_each(ControlThread::stop);
     }
 }

@@ -1,4 +1,4 @@
-//! A pool of control threads: channels are steered to threads, all bytes arrive, and all threads end.
+//! A pool of control threads: channels are steered to them, all bytes arrive, all threads end.
 
 mod common;
 

@@ -5,8 +5,8 @@
 ///
 /// Numbers of flows and channels are dense and the smallest free one is used first, so flows that
 /// are opened one after the other are distributed evenly, and up to the number of threads each has
-/// a thread of its own (SCR §4.3.3). The assignment needs no state. Therefore it cannot change while
-/// a flow exists, and a flow that takes over the number of an ended one is handled by the thread
+/// a thread of its own (SCR §4.3.3). The assignment needs no state. So it cannot change while a
+/// flow exists, and a flow that takes over the number of an ended one is handled by the thread
 /// that may still hold events of the latter. When flows end unevenly, so is what remains: nothing
 /// moves a flow to another thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

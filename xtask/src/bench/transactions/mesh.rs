@@ -54,7 +54,7 @@ impl Mesh {
         Mesh::with_channels(count, load, 1, build)
     }
 
-    /// As [`Mesh::new`], with `channels` connections of each pair, over which flows are distributed.
+    /// As [`Mesh::new`], with `channels` connections of each pair, among which flows are divided.
     pub fn with_channels(
         count: usize,
         load: &Load,
