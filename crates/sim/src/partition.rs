@@ -7,7 +7,7 @@ use super::packets::{CONTROL, CrossPartitionPacket, NONE, PacketHeaders, PacketM
 use super::placement::Placements;
 use super::plan::{BETWEEN, Plan};
 use super::port::{Admission, Port, PortTally, mix};
-use super::scenario::{Overflow, Routing};
+use super::scenario::Routing;
 use super::switch::Buffers;
 use crate::calendar::NEVER;
 use crate::intake::INTAKE_PORT;
@@ -442,42 +442,6 @@ impl Partition {
         }
     }
 
-    /// Cuts off the payload of a packet and queues its header as control.
-    fn trim(&mut self, now: u64, node: u32, port: u32, index: u32) {
-        self.packets.trim(index);
-        self.offer(now, node, port, index);
-    }
-
-    /// Trims or drops a packet that was taken out of a queue for one of a higher class.
-    fn displace(&mut self, now: u64, node: u32, port: u32, index: u32) {
-        let spec = self.plan.scenario.queue;
-        let meta = self.packets.meta[index as usize];
-        self.uncount(now, node, &meta);
-        let tally = &mut self.tallies[port as usize];
-        match spec.overflow {
-            Overflow::Trim => {
-                tally.trims += 1;
-                self.trim(now, node, port, index);
-            }
-            Overflow::Drop => {
-                tally.drops += 1;
-                self.totals.dropped += 1;
-                self.packets.free(index);
-            }
-        }
-    }
-
-    /// Removes a data packet that leaves a queue from the counts of the switch's buffer.
-    #[inline]
-    fn uncount(&mut self, now: u64, node: u32, meta: &PacketMeta) {
-        if meta.class != CONTROL && self.buffers.is_counted() && meta.arrived != NONE {
-            let spec = &self.plan.scenario.queue;
-            if self.buffers.remove(spec, node, meta) {
-                self.signal(now, meta.arrived, false);
-            }
-        }
-    }
-
     /// Sends the next packet of a port that has finished one.
     #[inline]
     fn serve(&mut self, now: u64, node: u32, port: u32) {
@@ -601,6 +565,7 @@ fn scale(number: u32, count: u32) -> u32 {
     ((u64::from(number) * u64::from(count)) >> 32) as u32
 }
 
+mod full;
 mod hints;
 mod hosts;
 mod links;
