@@ -137,7 +137,8 @@ fn incasts_end_under_every_law() {
         ("nscc:max=938952:initial=938952", 1.2),
         ("swift", 1.4),
         ("cubic", 1.2),
-        ("caqm", 1.5),
+        // In some runs the last flow waits for a time-out or two.
+        ("caqm", 1.7),
         ("eqds:line=400Gbps:window=640K", 1.25),
         // Packets of low classes are dropped again and again, and each time-out is longer; with one
         // class of data it is below 1.4.
