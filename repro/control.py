@@ -115,6 +115,7 @@ def table(runs, rows, name, title, note):
 
 def laws(runs, options):
     rows = [(name, f"cc={law},{DEFAULT}", {}) for name, law in LAWS.items()]
+    rows.append(("caqm, hints", f"cc={LAWS['caqm']},{DEFAULT}", {"hint": "caqm"}))
     found = table(runs, rows, "Laws", f"time over that of the bytes alone, {options.seeds} seeds",
                   "no source has this table.")
     if options.uec:

@@ -123,7 +123,8 @@ def loss_in_a_network():
 def fan_in_a_network():
     rows = []
     pauses = ["--pfc", "200K:160K"]
-    kinds = [("C-AQM", ["--policy", "cc=caqm"]),
+    kinds = [("C-AQM, hints", ["--policy", "cc=caqm", "--hint", "caqm", "--ecn", "off"]),
+             ("C-AQM, marks", ["--policy", "cc=caqm"]),
              ("DCQCN, over Fairway", ["--policy", "cc=dcqcn:line=100Gbps"]),
              ("RoCE, DCQCN", ["--stack", "roce"]),
              ("RoCE, DCQCN, pauses", ["--stack", "roce", *pauses]),
