@@ -43,6 +43,7 @@ LAWS = {
     "caqm": f"caqm:max={BDP * 3 // 2}",
     "dcqcn": "dcqcn:line=400Gbps",
     "timely": "timely:max=400Gbps:initial=400Gbps:low=16us:high=30us:minrtt=12us",
+    "hpcc": f"hpcc:max={BDP * 3 // 2}:initial={BDP * 3 // 2}",
     "eqds": "eqds:line=400Gbps:window=640K:ahead=640K",
     "homa": "homa:window=640K",
     "backpressure": "backpressure:line=400Gbps",

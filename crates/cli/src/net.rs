@@ -53,7 +53,7 @@ pub(crate) struct NetOptions {
     pub(crate) sockets: Option<u32>,
 
     /// Congestion control, path choice, loss detection and scheduler, as cc=swift,path=spray. The
-    /// built-in ones are cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure|nscc,
+    /// built-in ones are cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure|nscc|hpcc,
     /// path=spray|p2c|plb|mp-rdma|bitmap|reps|least-rtt|flowlet,
     /// loss=path-order|sack|receiver|rack and sched=greedy|static|water-filling|drr. Each kind may
     /// also name a WebAssembly file: cc=./mine.wasm

@@ -187,7 +187,7 @@ impl Builder {
     }
 
     /// Sets the same policies by name, such as `cc=swift,path=spray,loss=path-order,sched=drr`.
-    /// There are `cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure|nscc`,
+    /// There are `cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure|nscc|hpcc`,
     /// `path=spray|p2c|plb|mp-rdma|bitmap|reps|least-rtt|flowlet`,
     /// `loss=path-order|sack|receiver|rack` and `sched=greedy|static|water-filling|drr`; each kind
     /// may be a WebAssembly file, `cc=./mine.wasm`.

@@ -32,6 +32,7 @@ mod dcqcn_rate;
 mod delivery_rate;
 mod fixed_window;
 mod flowlet;
+mod hpcc;
 mod least_round_trip;
 mod losses;
 mod multipath_window;
@@ -64,6 +65,7 @@ pub use dcqcn::{Dcqcn, DcqcnParameters};
 pub use dcqcn_rate::{DcqcnRate, DcqcnRateParameters};
 pub use fixed_window::FixedWindow;
 pub use flowlet::{Flowlet, FlowletParameters};
+pub use hpcc::{Hpcc, HpccParameters};
 pub use least_round_trip::LeastRoundTrip;
 pub use multipath_window::{MultipathParameters, MultipathWindow, Pick};
 pub use names::{

@@ -26,10 +26,10 @@ use crate::{
     Backpressure, BackpressureParameters, Bitmap, Caqm, CaqmParameters, CongestionControl,
     CreditPolicy, CreditSender, Cubic, CubicParameters, Dcqcn, DcqcnParameters, Eqds,
     EqdsParameters, FixedWindow, Flowlet, FlowletParameters, Greedy, HintedWeights, Hints, Homa,
-    HomaParameters, LeastRoundTrip, LossDetector, MultipathParameters, MultipathWindow, Nscc,
-    NsccParameters, PathChoice, PathOrder, Plb, PlbParameters, PowerOfTwo, ProbeSpec, Rack,
-    ReceiverDistance, Reps, RepsParameters, RoundRobin, RoundRobinParameters, SackThreshold,
-    Scheduler, Spray, StaticParameters, StaticShare, Swift, SwiftParameters, Timely,
+    HomaParameters, Hpcc, HpccParameters, LeastRoundTrip, LossDetector, MultipathParameters,
+    MultipathWindow, Nscc, NsccParameters, PathChoice, PathOrder, Plb, PlbParameters, PowerOfTwo,
+    ProbeSpec, Rack, ReceiverDistance, Reps, RepsParameters, RoundRobin, RoundRobinParameters,
+    SackThreshold, Scheduler, Spray, StaticParameters, StaticShare, Swift, SwiftParameters, Timely,
     TimelyParameters, WaterFilling, WaterFillingParameters,
 };
 use parameters::{BYTE_UNITS, parse_bytes, read, write_quantity};
@@ -97,6 +97,8 @@ pub enum CongestionSpec {
     Backpressure(BackpressureParameters),
     /// [`Nscc`].
     Nscc(NsccParameters),
+    /// [`Hpcc`].
+    Hpcc(HpccParameters),
 }
 
 impl CongestionSpec {
@@ -223,6 +225,7 @@ impl PolicySpec {
             CongestionSpec::Timely(parameters) => Box::new(Timely::new(parameters, mtu_bytes)),
             CongestionSpec::Dcqcn(parameters) => Box::new(Dcqcn::new(parameters, mtu_bytes)),
             CongestionSpec::Caqm(parameters) => Box::new(Caqm::new(parameters, mtu_bytes)),
+            CongestionSpec::Hpcc(parameters) => Box::new(Hpcc::new(parameters, mtu_bytes)),
             CongestionSpec::Eqds(parameters) => {
                 Box::new(CreditSender::eqds(parameters.sender(), mtu_bytes))
             }
@@ -285,6 +288,7 @@ const LISTS: [(PolicyKind, &str, &[&str]); 5] = [
             Homa::NAME,
             Backpressure::NAME,
             Nscc::NAME,
+            Hpcc::NAME,
         ],
     ),
     (
@@ -415,6 +419,7 @@ fn choose(spec: &mut PolicySpec, name: &str, parameters: &str) -> Result<(), Pol
         Timely::NAME => spec.congestion = CongestionSpec::Timely(read(parameters)?),
         Dcqcn::NAME => spec.congestion = CongestionSpec::Dcqcn(read(parameters)?),
         Caqm::NAME => spec.congestion = CongestionSpec::Caqm(read(parameters)?),
+        Hpcc::NAME => spec.congestion = CongestionSpec::Hpcc(read(parameters)?),
         Eqds::NAME => spec.congestion = CongestionSpec::Eqds(read(parameters)?),
         Homa::NAME => spec.congestion = CongestionSpec::Homa(read(parameters)?),
         Backpressure::NAME => spec.congestion = CongestionSpec::Backpressure(read(parameters)?),
@@ -499,6 +504,7 @@ impl fmt::Display for CongestionSpec {
             CongestionSpec::Timely(timely) => parameters::write(f, timely),
             CongestionSpec::Dcqcn(dcqcn) => parameters::write(f, dcqcn),
             CongestionSpec::Caqm(caqm) => parameters::write(f, caqm),
+            CongestionSpec::Hpcc(hpcc) => parameters::write(f, hpcc),
             CongestionSpec::Eqds(eqds) => parameters::write(f, eqds),
             CongestionSpec::Homa(homa) => parameters::write(f, homa),
             CongestionSpec::Backpressure(pressure) => parameters::write(f, pressure),

@@ -84,7 +84,7 @@ pub use scenario::{
 pub use settings::{SETTINGS, Settings, WORKLOADS};
 pub use shortfall::Shortfall;
 pub use stream::{Stream, Verb};
-pub use telemetry::CaqmSpec;
+pub use telemetry::{CaqmSpec, HintSpec};
 pub use topology::{Clos, Direct, Network, Planes, Wiring};
 pub use traffic::Flow;
 pub use waiting_rank::WaitingRank;

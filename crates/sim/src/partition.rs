@@ -404,7 +404,7 @@ impl Partition {
         let class = meta.class;
         if here.busy_until <= now && !here.armed && !(here.paused && class != CONTROL) {
             let bytes = meta.bytes;
-            self.write_hint(node, port, index, 0);
+            self.write_hint(now, node, port, index, 0);
             return self.transmit(now, port, index, bytes);
         }
         let spec = &self.plan.scenario.queue;
@@ -460,7 +460,7 @@ impl Partition {
             let meta = self.packets.meta[index as usize];
             self.uncount(now, node, &meta);
         }
-        self.write_hint(node, port, index, length);
+        self.write_hint(now, node, port, index, length);
         self.transmit(now, port, index, leaving.bytes);
         let here = &mut self.ports[port as usize];
         if here.has_work() {

@@ -4,6 +4,7 @@
 
 use super::packets::{CONTROL, NONE, PacketMeta, Waiting};
 use crate::scenario::{LATENCY_MAX_PS, Marking, Overflow, QueueSpec};
+use crate::telemetry::PortTelemetry;
 
 /// Where packets are trimmed, a waiting data packet is sent after this many control packets in a
 /// row, as in NDP (Handley et al., SIGCOMM 2017, §3.1). Otherwise the headers of trimmed packets,
@@ -122,8 +123,8 @@ pub(crate) struct PortTally {
     /// Number of pauses by the peer, and their total length in picoseconds.
     pub(crate) pauses: u64,
     pub(crate) paused_ps: u64,
-    /// True if C-AQM's rule counts the port as congested.
-    pub(crate) congested: bool,
+    /// What the port remembers for the field CCI.
+    pub(crate) telemetry: PortTelemetry,
     /// Time at which the current pause began.
     pub(crate) paused_since: u64,
     /// The parts of the queue of data; used where data has several classes.

@@ -6,7 +6,7 @@ use super::traffic::{Flow, Span};
 use crate::group::Group;
 use crate::program::Program;
 use crate::stream::Stream;
-use crate::telemetry::CaqmSpec;
+use crate::telemetry::HintSpec;
 use fairway_sandbox::Policies;
 use fairway_ub::Profile;
 use fairway_ub::policy::{
@@ -160,7 +160,7 @@ pub struct QueueSpec {
     /// When data is marked.
     pub marking: Marking,
     /// What switches write into data packets of Fairway; `None` for nothing.
-    pub hint: Option<CaqmSpec>,
+    pub hint: Option<HintSpec>,
     /// Room for data that ports share, instead of `bytes` each.
     pub shared: Option<SharedBuffer>,
     /// Priority flow control, if switches use it.

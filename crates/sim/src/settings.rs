@@ -138,7 +138,7 @@ impl Default for Settings {
             overflow: Overflow::Drop,
             cut_through: false,
             marking: None,
-            hints: Hints::Off,
+            hints: Hints::ByPolicy,
             window_packets: None,
             burst: 1,
             timeout_min: None,
@@ -517,7 +517,7 @@ impl Settings {
             scenario.queue = QueueSpec { bytes, marking, ..scenario.queue };
         }
         scenario.queue.marking = self.marking.unwrap_or(scenario.queue.marking);
-        scenario.queue.hint = self.hints.spec(scenario.queue.bytes);
+        scenario.queue.hint = self.hints.spec(scenario, self.policy.as_ref());
         (scenario.queue.shared, scenario.queue.pfc) = (self.shared, self.pfc);
         scenario.queue.classes = self.classes;
         if self.pfc.is_some() && self.queue_bytes.is_none() {

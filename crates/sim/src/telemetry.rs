@@ -1,4 +1,5 @@
-//! What switches write into the field CCI of data packets: the rule of C-AQM.
+//! What switches write into the field CCI of data packets: C-AQM's hints, or how much of a link is
+//! used.
 
 use fairway_ub::wire::Cci;
 
@@ -31,9 +32,71 @@ impl CaqmSpec {
     }
 }
 
+/// What switches write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HintSpec {
+    /// C-AQM's hints.
+    Caqm(CaqmSpec),
+    /// How much of a port's link is used ([`Cci::of_link_use`]), over about a round trip of so many
+    /// picoseconds, not 0.
+    LinkUse {
+        /// The round trip.
+        round_trip_ps: u64,
+    },
+}
+
+/// What a port remembers to write the field.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PortTelemetry {
+    /// C-AQM: the port is congested.
+    pub(crate) congested: bool,
+    /// Use of the link, in units of 1/[`Cci::FULL_LINK`].
+    link_use: u64,
+    /// When the last data packet began to leave, in picoseconds.
+    left_ps: u64,
+}
+
+impl PortTelemetry {
+    /// Counts a data packet that begins to leave at `now` and takes `takes_ps` on the link, while
+    /// what is queued, this packet included, takes `waits_ps`. Returns the use of the link: of the
+    /// last round trip as an average whose older part fades, and of the queue the part of a round
+    /// trip that it takes to leave (HPCC's `U`, computed as PINT's switches do).
+    pub(crate) fn count(
+        &mut self,
+        now: u64,
+        round_trip_ps: u64,
+        takes_ps: u64,
+        waits_ps: u64,
+    ) -> u64 {
+        let passed = now.saturating_sub(self.left_ps).min(round_trip_ps);
+        self.left_ps = now;
+        let share = |ps: u64| (u128::from(ps) << 16) / u128::from(round_trip_ps);
+        let fades = u128::from(self.link_use) * u128::from(passed) / u128::from(round_trip_ps);
+        let waiting = share(waits_ps) * u128::from(passed) / u128::from(round_trip_ps);
+        self.link_use -= fades as u64;
+        self.link_use = self.link_use.saturating_add((share(takes_ps) + waiting) as u64);
+        self.link_use
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_use_of_a_link_settles_at_its_share_and_counts_the_queue() {
+        let settle = |every: u64, waits| {
+            let mut port = PortTelemetry::default();
+            let uses = (1..2000).map(|packet| port.count(packet * every, 10_000, 100, waits));
+            uses.last().unwrap() * 1000 / u64::from(Cci::FULL_LINK)
+        };
+        // Packets of 100 ps back to back, every second one missing, and none for a round trip.
+        assert!(settle(100, 0).abs_diff(1000) < 10, "{}", settle(100, 0));
+        assert!(settle(200, 0).abs_diff(500) < 10, "{}", settle(200, 0));
+        assert_eq!(settle(50_000, 0), 9, "the packet alone");
+        // Half a round trip of packets waits.
+        assert!(settle(100, 5_000).abs_diff(1500) < 10, "{}", settle(100, 5_000));
+    }
 
     #[test]
     fn a_port_is_congested_from_above_high_until_it_is_down_to_low() {

@@ -62,3 +62,37 @@ fn hints_out_of_order_are_refused() {
         assert!(Settings::default().set("hint", wrong).is_err(), "{wrong}");
     }
 }
+
+/// With HPCC switches tell the use of links without being asked to: seven senders to one host drop
+/// few packets, and two streams share a link that stays full.
+#[test]
+fn hpcc_follows_the_use_of_links() {
+    let incast = "workload incast|senders 7|bytes 4000000|end 20ms|check on|\
+                  policy cc=hpcc:max=1M:initial=256K,path=reps";
+    let blind = run(&format!("{incast}|hint off"), 1);
+    let told = run(incast, 1);
+    assert!(told.dropped < blind.dropped / 2, "{} of {}", told.dropped, blind.dropped);
+    assert!(told.end_ps < blind.end_ps / 4 * 3, "{} {}", told.end_ps, blind.end_ps);
+    assert_eq!(told, run(&format!("{incast}|hint use"), 2), "on two cores");
+    let streams = run(
+        "workload streams|stream 4-0 size=64K depth=32|stream 5-0 size=64K depth=32 start=1ms|\
+         end 6ms|measure 3ms|policy cc=hpcc:max=1M,path=reps",
+        1,
+    );
+    let rates: Vec<u64> = streams.streams.iter().map(|stream| stream.megabits()).collect();
+    let total: u64 = rates.iter().sum();
+    // It aims at 95 % of the link; the code of the use has steps of 2 %.
+    assert!((88_000..97_000).contains(&total), "{rates:?}");
+    assert!(rates.iter().all(|rate| *rate > total / 4), "{rates:?}");
+    assert_eq!(streams.dropped, 0);
+}
+
+#[test]
+fn a_round_trip_of_nothing_is_refused() {
+    let mut settings = Settings::default();
+    for (value, is_right) in
+        [("use", true), ("use:10us", true), ("use:0us", false), ("pint", false)]
+    {
+        assert_eq!(settings.set("hint", value).is_ok(), is_right, "{value}");
+    }
+}

@@ -101,6 +101,7 @@ fn pacing(plan: &Plan, bytes: u64) -> Duration {
             | CongestionSpec::Eqds(_)
             | CongestionSpec::Homa(_)
             | CongestionSpec::Nscc(_)
+            | CongestionSpec::Hpcc(_)
             | CongestionSpec::Caqm(_) => None,
         }
     });
@@ -127,6 +128,7 @@ fn rounds(plan: &Plan) -> u64 {
             CongestionSpec::Dcqcn(dcqcn) => dcqcn.window_bytes,
             CongestionSpec::Backpressure(pressure) => pressure.window_bytes,
             CongestionSpec::Nscc(nscc) => nscc.min_bytes,
+            CongestionSpec::Hpcc(hpcc) => hpcc.min_bytes,
             CongestionSpec::Eqds(eqds) => eqds.quantum_bytes.min(eqds.window_bytes),
             CongestionSpec::Homa(homa) => homa.quantum_bytes.min(homa.window_bytes),
         });

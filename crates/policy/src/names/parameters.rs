@@ -9,9 +9,10 @@ use fairway_wire::Duration;
 use super::PolicyError;
 use crate::{
     Backpressure, BackpressureParameters, Caqm, CaqmParameters, Cubic, CubicParameters, Dcqcn,
-    DcqcnParameters, Eqds, EqdsParameters, Hints, Homa, HomaParameters, Join, Leave, Nscc,
-    NsccParameters, RoundRobin, RoundRobinParameters, Start, StaticParameters, StaticShare, Swift,
-    SwiftParameters, Timely, TimelyParameters, WaterFilling, WaterFillingParameters,
+    DcqcnParameters, Eqds, EqdsParameters, Hints, Homa, HomaParameters, Hpcc, HpccParameters, Join,
+    Leave, Nscc, NsccParameters, RoundRobin, RoundRobinParameters, Start, StaticParameters,
+    StaticShare, Swift, SwiftParameters, Timely, TimelyParameters, WaterFilling,
+    WaterFillingParameters,
 };
 
 /// A parameter that can be parsed and printed.
@@ -301,6 +302,31 @@ impl Parameters for CaqmParameters {
 
     fn is_sound(&self) -> bool {
         self.min_bytes <= self.max_bytes
+    }
+}
+
+impl Parameters for HpccParameters {
+    const NAME: &'static str = Hpcc::NAME;
+    const FIELDS: &'static [&'static str] =
+        &["eta", "stages", "ai", "initial", "min", "max", "loss"];
+    const KNOWN: &'static str = "it takes eta=, loss= (thousandths), stages= (not zero), ai=, \
+                                 initial=, min= and max= (bytes; min at most max)";
+
+    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
+        Some(match name {
+            "eta" => Slot::Share(&mut self.target_permille),
+            "stages" => Slot::Count(&mut self.stages),
+            "ai" => Slot::Bytes(&mut self.increase_bytes),
+            "initial" => Slot::Bytes(&mut self.initial_bytes),
+            "min" => Slot::Bytes(&mut self.min_bytes),
+            "max" => Slot::Bytes(&mut self.max_bytes),
+            "loss" => Slot::Share(&mut self.tolerated_loss_permille),
+            _ => return None,
+        })
+    }
+
+    fn is_sound(&self) -> bool {
+        self.min_bytes <= self.max_bytes && self.target_permille > 0
     }
 }
 

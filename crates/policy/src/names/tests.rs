@@ -134,7 +134,7 @@ fn signals_of_paths_have_names() {
 
 #[test]
 fn errors_list_the_known_names() {
-    let known = "known are cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure|nscc; \
+    let known = "known are cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure|nscc|hpcc; \
                   path=spray|p2c|plb|mp-rdma|bitmap|reps|least-rtt|flowlet; loss=path-order|sack|receiver|rack; \
                   sched=greedy|static|water-filling|drr; \
                   probe=off|periodic|sampled|anomaly";

@@ -2,20 +2,30 @@
 
 use super::Partition;
 use crate::packets::{CONTROL, PacketHeaders};
+use crate::telemetry::HintSpec;
+use fairway_ub::wire::Cci;
 
 impl Partition {
-    /// Writes C-AQM's hint into a data packet that leaves a switch whose data queue held `length`
-    /// bytes, the packet included; 0 if the packet did not wait. The worst switch on a packet's way
-    /// determines the field.
+    /// Writes congestion information into a data packet that leaves a switch at `now` whose data
+    /// queue held `length` bytes, the packet included; 0 if the packet did not wait. The worst
+    /// switch on a packet's way determines the field.
     #[inline]
-    pub(super) fn write_hint(&mut self, node: u32, port: u32, index: u32, length: u32) {
+    pub(super) fn write_hint(&mut self, now: u64, node: u32, port: u32, index: u32, length: u32) {
         let Some(hint) = self.plan.scenario.queue.hint else { return };
-        let is_data = self.packets.meta[index as usize].class != CONTROL;
-        if node < self.plan.scenario.network.hosts || !is_data {
+        let meta = &self.packets.meta[index as usize];
+        if node < self.plan.scenario.network.hosts || meta.class == CONTROL {
             return;
         }
         if let PacketHeaders::Fairway(received) = &mut self.packets.headers[index as usize] {
-            let written = hint.write(&mut self.tallies[port as usize].congested, length);
+            let telemetry = &mut self.tallies[port as usize].telemetry;
+            let written = match hint {
+                HintSpec::Caqm(spec) => spec.write(&mut telemetry.congested, length),
+                HintSpec::LinkUse { round_trip_ps } => {
+                    let link = &self.ports[port as usize];
+                    let (takes, waits) = (link.time(meta.bytes), link.time(length));
+                    Cci::of_link_use(telemetry.count(now, round_trip_ps, takes, waits))
+                }
+            };
             received.route.cci = received.route.cci.worst(written);
         }
     }

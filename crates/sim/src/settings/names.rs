@@ -175,9 +175,10 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     (
         "hint",
         "HOW",
-        "what switches write into data packets for cc=caqm: off (the default) or \
-         caqm[:LOW:HIGH:ZERO], queue lengths at which congestion ends and begins, and the hint is \
-         0; default: 20 %, 40 % and 80 %",
+        "what switches write into data packets: off; caqm[:LOW:HIGH:ZERO] for cc=caqm, queue \
+         lengths at which congestion ends and begins, and the hint is 0 (20, 40 and 80 %); \
+         use[:TIME] for cc=hpcc, the use of links over a round trip; default: use with cc=hpcc, \
+         otherwise off",
     ),
     (
         "shared-buffer",

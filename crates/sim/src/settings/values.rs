@@ -1,7 +1,9 @@
 //! Parsers of settings with composite values.
 
-use crate::quantity::{bytes, count};
-use crate::{CaqmSpec, Marking};
+use crate::quantity::{bytes, count, span};
+use crate::{CaqmSpec, HintSpec, Marking, Scenario};
+use fairway_sandbox::Policies;
+use fairway_ub::policy::CongestionSpec;
 
 /// Size of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +65,12 @@ pub(super) fn marking(text: &str) -> Option<Marking> {
     }
 }
 
-/// Parses what switches write: `off`, `caqm` or `caqm:LOW:HIGH:ZERO`.
+/// Parses what switches write: `off`, `caqm`, `caqm:LOW:HIGH:ZERO`, `use` or `use:TIME`.
 pub(super) fn hint(text: &str) -> Option<Hints> {
     match text.split(':').collect::<Vec<_>>().as_slice() {
         ["off"] => Some(Hints::Off),
+        ["use"] => Some(Hints::LinkUse(None)),
+        ["use", time] => span(time).filter(|ps| *ps > 0).map(|ps| Hints::LinkUse(Some(ps))),
         ["caqm"] => Some(Hints::OfQueue),
         ["caqm", low, high, zero] => {
             let (low, high, zero) = (bytes(low)?, bytes(high)?, bytes(zero)?);
@@ -76,23 +80,34 @@ pub(super) fn hint(text: &str) -> Option<Hints> {
     }
 }
 
-/// Whether switches write hints, and at which lengths of a queue.
+/// Whether switches write hints, and which.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Hints {
+    /// The use of links if the congestion control is HPCC, and otherwise nothing.
     #[default]
+    ByPolicy,
     Off,
+    /// The use of links, over a round trip of so many picoseconds, or the network's.
+    LinkUse(Option<u64>),
     /// In proportion to the room of a port.
     OfQueue,
     At(CaqmSpec),
 }
 
 impl Hints {
-    /// The rule of ports that have room for `bytes`.
-    pub(super) fn spec(self, bytes: u32) -> Option<CaqmSpec> {
+    /// What the ports of a scenario, whose queues have their sizes, write for these policies.
+    pub(super) fn spec(self, scenario: &Scenario, policies: Option<&Policies>) -> Option<HintSpec> {
+        let (bytes, base_rtt_ps) = (scenario.queue.bytes, scenario.base_rtt_ps());
+        let congestion = policies.map(|policies| &policies.built_in().congestion);
         match self {
+            Hints::ByPolicy if !matches!(congestion, Some(CongestionSpec::Hpcc(_))) => None,
             Hints::Off => None,
-            Hints::OfQueue => Some(CaqmSpec::of_queue(bytes)),
-            Hints::At(spec) => Some(spec),
+            Hints::ByPolicy | Hints::LinkUse(None) => {
+                Some(HintSpec::LinkUse { round_trip_ps: base_rtt_ps.max(1) })
+            }
+            Hints::LinkUse(Some(round_trip_ps)) => Some(HintSpec::LinkUse { round_trip_ps }),
+            Hints::OfQueue => Some(HintSpec::Caqm(CaqmSpec::of_queue(bytes))),
+            Hints::At(spec) => Some(HintSpec::Caqm(spec)),
         }
     }
 }
