@@ -9,13 +9,10 @@ beside other laws.
 Writes the table and the trajectories of rates and windows as CSV, and page.md.
 """
 
-import argparse
-import pathlib
 import statistics
-import time
 
-from figures import Figure, publish
-from simulations import ROOT, Runs, arguments, spread
+from figures import Figure
+from simulations import program, spread
 
 JOINED_US, FAIR_GBPS = 1000, 96.5 / 2
 NETWORK = {"topology": "leaf-spine", "nodes": 8, "hosts-per-leaf": 8, "link": "100G",
@@ -74,19 +71,5 @@ def joins(runs, options):
 
 EXPERIMENTS = {"joins": joins}
 
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments(parser, EXPERIMENTS, full=False)
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target/caqm")
-    options = parser.parse_args()
-    began = time.monotonic()
-    runs = Runs(options)
-    figures = [make(runs, options) for make in EXPERIMENTS.values()]
-    runs.keep()
-    publish(figures, options.out, "C-AQM in a network", time.monotonic() - began, options.json)
-
-
 if __name__ == "__main__":
-    main()
+    program(__doc__, EXPERIMENTS, "caqm", "C-AQM in a network")

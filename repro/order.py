@@ -12,12 +12,9 @@ operation is to be executed strictly in order (mode ROT).
 Writes a CSV, and page.md.
 """
 
-import argparse
-import pathlib
-import time
 
-from figures import Figure, publish
-from simulations import ROOT, Runs, arguments
+from figures import Figure
+from simulations import program
 
 PAIRS, DEPTH = 8, 64
 NETWORK = {"topology": "leaf-spine", "nodes": 2 * PAIRS, "hosts-per-leaf": PAIRS, "link": "100G",
@@ -48,20 +45,5 @@ def order(runs, options):
 
 EXPERIMENTS = {"order": order}
 
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments(parser, EXPERIMENTS, full=False)
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target/order")
-    options = parser.parse_args()
-    began = time.monotonic()
-    runs = Runs(options)
-    figures = [make(runs, options) for make in EXPERIMENTS.values()]
-    runs.keep()
-    publish(figures, options.out, "Order over several paths", time.monotonic() - began,
-            options.json)
-
-
 if __name__ == "__main__":
-    main()
+    program(__doc__, EXPERIMENTS, "order", "Order over several paths")

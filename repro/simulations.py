@@ -1,5 +1,6 @@
 """Runs of `fairway sim`, for the programs beside this file: several at a time, kept in files."""
 
+import argparse
 import concurrent.futures
 import csv
 import json
@@ -9,6 +10,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
+
+from figures import publish
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FAIRWAY = ROOT / "target/release/fairway"
@@ -25,6 +29,21 @@ def arguments(parser, experiments, full=True):
     parser.add_argument("--csv", type=pathlib.Path, help="write every run to a file")
     parser.add_argument("--only", action="append", choices=list(experiments),
                         help="one of the experiments; may be repeated")
+
+
+def program(doc, experiments, folder, title):
+    """A program of a few experiments: reads its arguments, runs them all, and publishes."""
+    parser = argparse.ArgumentParser(description=doc,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments(parser, experiments, full=False)
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target" / folder)
+    options = parser.parse_args()
+    began = time.monotonic()
+    runs = Runs(options)
+    figures = [make(runs, options) for name, make in experiments.items()
+               if not options.only or name in options.only]
+    runs.keep()
+    publish(figures, options.out, title, time.monotonic() - began, options.json)
 
 
 class Runs:

@@ -31,18 +31,6 @@ fn a_slow_link_keeps_its_rate_and_a_long_one_its_latency() {
 fn headers_do_not_keep_data_waiting_for_ever() {
     for (overflow, expected) in [(Overflow::Trim, 10), (Overflow::Drop, 30)] {
         let mut port = Port::new(0, 0, 400_000, 0);
-        let packet = |class| PacketMeta {
-            bytes: 100,
-            destination: 0,
-            entropy: 0,
-            via: NONE,
-            arrived: NONE,
-            path: 0,
-            class,
-            marked: false,
-            trimmed: false,
-            hops: 0,
-        };
         let mut packets = vec![Waiting::UNUSED; 31];
         let (mut tally, marking) = (PortTally::default(), Marking::Off);
         let spec = QueueSpec {
@@ -56,7 +44,7 @@ fn headers_do_not_keep_data_waiting_for_ever() {
             classes: 2,
         };
         for index in 0..31 {
-            let meta = packet(if index == 0 { 7 } else { CONTROL });
+            let meta = data(if index == 0 { 0 } else { Priority::CONTROL.number() });
             port.admit(&mut packets, (index, &meta), 10_000, &spec, &mut tally);
         }
         let order: Vec<Leaving> =
@@ -79,7 +67,7 @@ fn marks_follow_the_ramp() {
     assert!(!is_marked(&step, 1000, 0) && is_marked(&step, 1001, 0));
 }
 
-/// A data packet of a class, 100 bytes long.
+/// A packet of a class, 100 bytes long.
 fn data(priority: u8) -> PacketMeta {
     PacketMeta {
         bytes: 100,
