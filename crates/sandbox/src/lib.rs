@@ -21,12 +21,17 @@
 #![forbid(unsafe_code)]
 
 mod abi;
+#[cfg(feature = "compiled")]
+mod compiled;
 mod congestion;
+mod engine;
 mod fault;
 mod guest;
 mod hook;
 mod instance;
+mod interpreter;
 mod loss;
+mod machine;
 mod module;
 mod named;
 mod path;
@@ -37,6 +42,7 @@ mod slot;
 mod watch;
 
 pub use abi::{ABI_VERSION, AREA_BYTES};
+pub use engine::Engine;
 pub use fault::{Fault, LoadError, Reason};
 pub use guest::{EVENT_FUEL, MEMORY_BYTES_MAX, START_FUEL};
 pub use hook::Hook;
