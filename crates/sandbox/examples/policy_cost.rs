@@ -13,7 +13,7 @@ const CASES: [(&str, &str, &str); 6] = [
     ("cc", "c/aimd.wasm", "cc=swift"),
     ("path", "c/p2c.wasm", "path=p2c"),
     ("loss", "rust/rack.wasm", "loss=rack"),
-    ("sched", "rust/filling.wasm", "sched=water-filling:line=10Gbps"),
+    ("sched", "rust/filling.wasm:line=10Gbps", "sched=water-filling:line=10Gbps"),
 ];
 
 fn main() {
