@@ -115,7 +115,8 @@ pub struct Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { item, engine, started, replaced, faults, .. } = self;
-        let engine = if *engine == Engine::Compiled { ", compiled" } else { "" };
+        let is_named = item.contains("=compiled:");
+        let engine = if *engine == Engine::Compiled && !is_named { ", compiled" } else { "" };
         write!(f, "{item}{engine}: {started} started, {replaced} of them in place of another, ")?;
         match &self.first_fault {
             None => write!(f, "no fault"),
