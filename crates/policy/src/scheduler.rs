@@ -117,3 +117,6 @@ fn quotient(value: u128, divisor: u128) -> u128 {
         _ => value.checked_div(divisor).unwrap_or(0),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@ mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::{Mutex, PoisonError};
 
 use common::{Folder, example, policies, with};
 use fairway_policy::PathView;
@@ -13,6 +14,10 @@ use fairway_sandbox::probe::{Event, Sequence};
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
+
+/// Held by each test: a module that is called while another one is needs a stack of its own, which
+/// the interpreter allocates then and keeps.
+static ALONE: Mutex<()> = Mutex::new(());
 
 struct Counting;
 
@@ -40,6 +45,7 @@ fn allocations(run: impl FnOnce()) -> u64 {
 
 #[test]
 fn events_allocate_nothing() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     assert!(allocations(|| drop(std::hint::black_box(Box::new(1)))) > 0, "allocations are counted");
     for file in ["rust/swift.wasm", "rust/aimd.wasm", "c/aimd.wasm"] {
         let policies = policies(&format!("cc={},path={}", example(file), example("c/p2c.wasm")));
@@ -63,6 +69,7 @@ fn events_allocate_nothing() {
 
 #[test]
 fn the_fault_that_ends_a_module_allocates_no_more_than_the_engines_error() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Folder::new();
     let body = "(i64.store (i32.const 1024) (i64.add (i64.load (i32.const 1024)) \
                 (i64.const 1000)))";
