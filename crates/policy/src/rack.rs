@@ -9,9 +9,9 @@
 //! differ. The window is a quarter more than the largest such difference of late, between a
 //! sixteenth of a round trip and four of them; at first the difference is assumed to be a round
 //! trip. Every period without a difference as large forgets a quarter of it; a packet that was sent
-//! twice for nothing makes the window a quarter larger, at most once per period. A period is a round
-//! trip in which 96 packets were acknowledged, or as many round trips as that takes: a channel that
-//! sends few packets sees few differences, and would forget between two of them.
+//! twice for nothing makes the window a quarter larger, at most once per period. A period is a
+//! round trip in which 96 packets were acknowledged, or as many round trips as that takes: a
+//! channel that sends few packets sees few differences, and would forget between two of them.
 //!
 //! **Source:** RACK-TLP, RFC 8985, whose window is a quarter of the round trip and grows when
 //! packets were sent twice for nothing; a distance learned from the spread of the paths as in ORNIC
