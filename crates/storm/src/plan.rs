@@ -308,6 +308,7 @@ fn draw_channel_groups(
     for (limits, profile) in limits.iter_mut().zip(profiles) {
         limits.engines = random.pick(&[1, 2, 3]);
         profile.group_slack = random.pick(&[0, 2_000, 64 * 1024]);
+        profile.part_bytes = random.pick(&[0, 1, 700, 4_000, 256 * 1024]);
     }
 }
 
