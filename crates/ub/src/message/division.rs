@@ -12,9 +12,9 @@ use fairway_wire::{Operation, Part, ServiceMode, Tag};
 pub(crate) enum Division {
     /// The message is neither: it sends all of its operation.
     Undivided,
-    /// The parts of the operation are sent in its place. `open` of them have not ended; one that
+    /// So many parts of the operation are sent in its place. `open` of them have not ended; one that
     /// has ended failed with `failure`, the first to do so.
-    Whole { open: u8, failure: Option<Status> },
+    Whole { parts: u8, open: u8, failure: Option<Status> },
     /// The message is a part of the operation `whole`, which completes with its last part. The
     /// part begins after `before` of the operation's `length` bytes.
     Part { whole: Index<Message>, before: u32, length: u32 },
@@ -48,9 +48,14 @@ impl Division {
         }
     }
 
+    /// True if a part of the operation has ended.
+    pub(crate) fn has_ended_part(&self) -> bool {
+        matches!(self, Division::Whole { parts, open, .. } if open < parts)
+    }
+
     /// Counts a part as ended. Returns how the operation ends if that was the last one.
     pub(crate) fn end_part(&mut self, status: Status, bug: Option<InjectedBug>) -> Option<Status> {
-        let Division::Whole { open, failure } = self else {
+        let Division::Whole { open, failure, .. } = self else {
             unreachable!("a part of an operation that was not divided");
         };
         *open -= 1;

@@ -55,7 +55,7 @@ impl UbDevice {
         // The number of the group's first channel is not reused before the group has ended.
         whole.channel = Some(group);
         whole.place = MessagePlace::Divided;
-        whole.division = Division::Whole { open: parts as u8, failure: None };
+        whole.division = Division::Whole { parts: parts as u8, open: parts as u8, failure: None };
         let whole = *whole;
         shared.counters.divided += 1;
         for offset in (0..length).step_by(each as usize) {
@@ -76,16 +76,32 @@ impl UbDevice {
         let mut next = list;
         while let Some(at) = next {
             if self.shared.messages[at].division.is_whole() {
-                let messages = &self.shared.messages;
-                let is_part = |part: &Index<Message>| {
-                    let message = &messages[*part];
-                    message.channel.is_some() && message.division.whole() == Some(at)
-                };
-                all.extend(messages.ever_taken().filter(is_part));
+                all.extend(self.parts_of(at));
             }
             all.push(at);
             next = self.shared.messages[at].order.next_incomplete();
         }
         all
+    }
+
+    /// The same, without the parts of operations of which something has been sent: an operation is
+    /// flushed as a whole, or runs to its end.
+    pub(super) fn with_unsent_parts(&self, list: Option<Index<Message>>) -> Vec<Index<Message>> {
+        let messages = &self.shared.messages;
+        let has_begun = |whole: Index<Message>| {
+            messages[whole].division.has_ended_part()
+                || self.parts_of(whole).any(|part| messages[part].progress.has_begun())
+        };
+        let mut all = self.with_parts(list);
+        all.retain(|at| !messages[*at].division.whole().is_some_and(has_begun));
+        all
+    }
+
+    fn parts_of(&self, whole: Index<Message>) -> impl Iterator<Item = Index<Message>> + '_ {
+        let messages = &self.shared.messages;
+        messages.ever_taken().filter(move |part| {
+            let message = &messages[*part];
+            message.channel.is_some() && message.division.whole() == Some(whole)
+        })
     }
 }

@@ -138,7 +138,7 @@ impl UbDevice {
         while let Some(id) = self.shared.jetties.last_failing() {
             // Flushing changes the list, so it is read first.
             let head = self.shared.initiator.incomplete[id.value() as usize].head();
-            let all = self.with_parts(head);
+            let all = self.with_unsent_parts(head);
             for index in all {
                 let channel = self.shared.messages[index].channel;
                 if let Some(channel) = channel_of(&mut self.entries, channel) {

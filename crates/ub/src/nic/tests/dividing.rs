@@ -158,7 +158,8 @@ fn a_fence_waits_for_all_parts_of_a_read() {
 
 #[test]
 fn an_operation_is_whole_where_no_records_are_left_for_parts() {
-    let limits = Limits { channels: 4, jetties: 8, read_slots: 1, messages: 6, ..Limits::default() };
+    let limits =
+        Limits { channels: 4, jetties: 8, read_slots: 1, messages: 6, ..Limits::default() };
     let new = |n| UbDevice::new(Cna::new(n), &limits, &profile(), u64::from(n));
     let swift = "cc=swift".parse().unwrap();
     let mut pair = Pair::between([1, 2].map(new), FIRST, 1, &swift);
@@ -193,19 +194,23 @@ fn an_aborted_jetty_ends_every_part_at_once() {
     }
 }
 
+/// "Flushed" says that nothing of the operation was done.
 #[test]
-fn a_failed_jetty_flushes_parts_that_have_not_begun() {
-    let mut pair = pair(3);
-    let remote = pair.remote();
-    pair.post(1, Work::Write { remote }, 32 * MTU);
-    let transmit = pair.nics[0].poll_transmit(pair.now).unwrap();
-    pair.deliver(1, &transmit);
-    pair.nics[0].set_jetty_state(pair.jetties[0], JettyState::Error).unwrap();
-    run(&mut pair);
-    let done = pair.completions(0);
-    assert_eq!((done.len(), done[0].status), (1, Status::Flushed));
-    // The part that had begun has run to its end.
-    assert_eq!(pair.placed[1], 11);
+fn a_failed_jetty_flushes_an_operation_in_parts_only_if_none_has_begun() {
+    for (sent, status, placed) in [(0, Status::Flushed, 0), (1, Status::Success, 32)] {
+        let mut pair = pair(3);
+        let remote = pair.remote();
+        pair.post(1, Work::Write { remote }, 32 * MTU);
+        for _ in 0..sent {
+            let transmit = pair.nics[0].poll_transmit(pair.now).unwrap();
+            pair.deliver(1, &transmit);
+        }
+        pair.nics[0].set_jetty_state(pair.jetties[0], JettyState::Error).unwrap();
+        run(&mut pair);
+        let done = pair.completions(0);
+        assert_eq!((done.len(), done[0].status), (1, status));
+        assert_eq!(pair.placed[1], placed);
+    }
 }
 
 #[test]
