@@ -12,8 +12,8 @@ use fairway_wire::{Operation, Part, ServiceMode, Tag};
 pub(crate) enum Division {
     /// The message is neither: it sends all of its operation.
     Undivided,
-    /// So many parts of the operation are sent in its place. `open` of them have not ended; one that
-    /// has ended failed with `failure`, the first to do so.
+    /// So many parts of the operation are sent in its place. `open` of them have not ended.
+    /// `failure` is the status of the first part that failed.
     Whole { parts: u8, open: u8, failure: Option<Status> },
     /// The message is a part of the operation `whole`, which completes with its last part. The
     /// part begins after `before` of the operation's `length` bytes.
