@@ -20,8 +20,8 @@ use fairway_observe::{Meter, Probe};
 use fairway_runtime::Dscp;
 use fairway_runtime::clock;
 use fairway_ub::wire::{
-    self, BYPASS, Cna, GROUP_MAX, PADDED_HELLOS, PATHS_MAX, PORTS_MAX, Parameters, SLOTS_MAX,
-    UNRELIABLE,
+    self, BYPASS, Cna, GROUP_MAX, PADDED_HELLOS, PARTS, PATHS_MAX, PORTS_MAX, Parameters,
+    SLOTS_MAX, UNRELIABLE,
 };
 
 mod opening;
@@ -81,7 +81,7 @@ impl Default for Builder {
             paths: 16,
             policy: Ok(Policies::default()),
             mtu: None,
-            capabilities: PADDED_HELLOS | UNRELIABLE | BYPASS,
+            capabilities: PADDED_HELLOS | UNRELIABLE | BYPASS | PARTS,
             evict_idle: Some(wire::Duration::from_secs(300)),
             limits: Limits::default(),
             profile: Profile::default(),
@@ -158,7 +158,8 @@ impl Builder {
 
     /// Sets the number of engines, 1 to 16 (default 1). Each has separate sockets. If a peer has
     /// several engines too, the connection has as many channels as the smaller number of engines:
-    /// each operation takes the least loaded channel, and all guarantees hold across them. With
+    /// each operation takes the least loaded channel, a large one several channels
+    /// ([`Builder::part_bytes`]), and all guarantees hold across them. With
     /// several engines, each is a thread that sends and receives in parallel with the others, and
     /// application threads leave that to them.
     #[must_use]
@@ -288,6 +289,16 @@ impl Builder {
     #[must_use]
     pub fn profile(mut self, profile: Profile) -> Self {
         self.profile = profile;
+        self
+    }
+
+    /// Sets the least bytes of a part of a WRITE or READ (default: 256 KiB). One of at least twice
+    /// as many, without order, goes by several channels at the same time, in parts, where both
+    /// sides have several engines ([`Builder::engines`]). 0 lets every operation go by one channel.
+    /// Changes the profile ([`Builder::profile`]).
+    #[must_use]
+    pub fn part_bytes(mut self, bytes: u32) -> Self {
+        self.profile = self.profile.part_bytes(bytes);
         self
     }
 

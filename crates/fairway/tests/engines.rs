@@ -60,6 +60,30 @@ fn every_channel_carries_its_share() {
 }
 
 #[test]
+fn one_large_operation_goes_by_every_channel_unless_parts_are_off() {
+    let length = 4 << 20;
+    for part_bytes in [256 << 10, 0] {
+        let pair = Pair::of(spread(3).part_bytes(part_bytes), spread(3).part_bytes(part_bytes));
+        let (client, server) = (&pair.client, &pair.server);
+        let local = client.filled(length, 1);
+        let back = client.open_segment(length);
+        let remote = server.open_segment(length);
+        client.jetty.write(&client.peer, &local, remote.key(), 1).unwrap();
+        let _ = client.succeed();
+        client.jetty.read(&client.peer, &back, remote.key(), 2).unwrap();
+        let _ = client.succeed();
+        assert_eq!(content(&remote), content(&local));
+        assert_eq!(content(&back), content(&local));
+        for side in [client, server] {
+            let sent = sent(side);
+            let (least, most) = (*sent.iter().min().unwrap(), *sent.iter().max().unwrap());
+            // A part is about a thousand packets of 1,408 bytes.
+            assert_eq!(least * 3 > most, part_bytes > 0, "{sent:?}");
+        }
+    }
+}
+
+#[test]
 fn the_side_with_fewer_engines_decides() {
     for (here, there) in [(1, 3), (4, 2), (2, 2)] {
         let pair = Pair::of(spread(here), spread(there));

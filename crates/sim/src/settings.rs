@@ -27,7 +27,7 @@ use links::LinkSettings;
 use names::{FAIRWAY_ONLY, PLANES, TOPOLOGIES, usual_bytes, usual_nodes};
 use program::ProgramSettings;
 use streams::StreamSettings;
-use values::{Chunk, Hints, hint, marking, on_or_off, one_of, set, three};
+use values::{Chunk, Hints, Split, hint, marking, on_or_off, one_of, set, three};
 
 /// The settings of a scenario. `Default` is the permutation of 1,024 hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub struct Settings {
     shared: Option<SharedBuffer>,
     pfc: Option<Pfc>,
     loss: u32,
-    split: u32,
+    split: Split,
     pieces: u32,
     collectives: CollectiveSettings,
     links: LinkSettings,
@@ -116,7 +116,7 @@ impl Default for Settings {
             shared: None,
             pfc: None,
             loss: 0,
-            split: 1,
+            split: Split::ONE,
             pieces: 1,
             collectives: CollectiveSettings::default(),
             links: LinkSettings::default(),
@@ -399,11 +399,10 @@ impl Settings {
             "mtu" => set(&mut self.mtu, bytes(value).filter(|mtu| (64..=32_768).contains(mtu))),
             "chunk" => set(&mut self.chunk, Chunk::parse(value)),
             "loss" => set(&mut self.loss, chance(value)),
-            "split" => set(&mut self.split, count(value, 1, 16)),
+            "split" => set(&mut self.split, Split::parse(value)),
             "paths" => set(&mut self.paths, count(value, 1, 256)),
             "path" => {
-                // One path choice and nothing else, because other policies in the value would be
-                // ignored.
+                // One path choice alone, because other policies in the value would be ignored.
                 let alone = !value.contains(',');
                 let path = alone.then(|| format!("path={value}").parse().ok()).flatten();
                 set(&mut self.path, path.map(Some))
@@ -529,7 +528,7 @@ impl Settings {
 
     /// Applies the settings of hosts to a scenario: stack, policies and timing.
     fn apply_transport(&self, scenario: &mut Scenario) -> Result<(), SettingsError> {
-        (scenario.stack, scenario.split) = (self.stack, self.split);
+        (scenario.stack, scenario.split) = (self.stack, self.split.channels);
         (scenario.chunk, scenario.paths) = (self.chunk.bytes(self.mtu), self.paths);
         (scenario.policy, scenario.window_packets) = (self.policies()?, self.window_packets);
         if let Some(PolicySpec { path, .. }) = self.path {
@@ -541,6 +540,7 @@ impl Settings {
         profile.timeout_min = self.timeout_min.unwrap_or(profile.timeout_min);
         profile.acknowledge_every = self.acknowledge_every.unwrap_or(profile.acknowledge_every);
         profile.small_message_bytes = self.small_messages.unwrap_or(profile.small_message_bytes);
+        profile.part_bytes = self.split.part_bytes.unwrap_or(profile.part_bytes);
         profile.acknowledge_chunks = self.acknowledge_chunks;
         profile.acknowledge_marks = self.acknowledge_marks;
         profile.reorder_tolerance = self.reorder_tolerance.unwrap_or(profile.reorder_tolerance);

@@ -179,6 +179,7 @@ impl Wiring<'_> {
             first_message: Msn::new(0),
             unreliable: true,
             bypass: true,
+            parts: true,
             mtu: self.plan.scenario.mtu,
             paths: 1,
             remote_window: limits.receive_window(),

@@ -268,21 +268,23 @@ fn retransmitted_packets_are_recognised_by_the_receiver() {
 /// A pair's channels share its paths, and all channels are used.
 #[test]
 fn channels_of_a_pair_share_messages_and_paths() {
-    let uplinks = |split, pieces| {
+    let uplinks = |split, pieces, part_bytes| {
         let network = tree(128);
         let flow = Flow::new(0, 127, 8 << 20);
         let flows = traffic::in_pieces(&[flow], pieces);
         let mut scenario = scenario(network.clone(), flows);
         (scenario.split, scenario.paths) = (split, 8);
+        scenario.profile = Some(scenario.timing().part_bytes(part_bytes));
         let report = run(scenario);
         let leaf = network.links[network.first_port[0] as usize].to;
         let up = network.ports_of(leaf).filter(|port| network.links[*port as usize].to >= 128);
         up.filter(|port| report.ports[*port as usize].bytes > 100_000).count()
     };
     // Eight paths use nearly all of four uplinks, and a quarter of the paths use fewer.
-    let all = uplinks(1, 1);
-    assert_eq!(uplinks(4, 32), all);
-    assert!(uplinks(4, 1) < all, "one message goes by one channel");
+    let all = uplinks(1, 1, 0);
+    assert_eq!(uplinks(4, 32, 0), all);
+    assert!(uplinks(4, 1, 0) < all, "an undivided message goes by one channel");
+    assert_eq!(uplinks(4, 1, 256 << 10), all, "a divided one goes by all");
 }
 
 /// Routings with little randomness keep the load of a leaf's upward ports nearly equal; one path

@@ -160,6 +160,7 @@ fn carries_payload(operation: &Operation) -> bool {
     matches!(
         operation,
         Operation::Write { .. }
+            | Operation::WritePart(_)
             | Operation::WriteImmediate { .. }
             | Operation::Send { .. }
             | Operation::SendImmediate { .. }

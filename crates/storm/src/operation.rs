@@ -125,6 +125,8 @@ pub(crate) struct Start {
     /// Jetty of the operation: the sender's, or for a READ response the reader's.
     pub(crate) jetty: JettyId,
     pub(crate) place: Place,
+    /// Bytes of the operation before this message: it may be a part of one.
+    pub(crate) before: usize,
 }
 
 /// Access that failed because memory was missing.

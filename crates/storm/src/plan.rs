@@ -129,6 +129,9 @@ const TRIMMING: u64 = 200_735;
 /// The same for what is acknowledged beside every so many packets.
 const ACKNOWLEDGING: u64 = 8;
 
+/// Part of the seed that draws how short the parts of operations are.
+const PARTS: u64 = 18;
+
 impl Extras {
     fn draw(random: &mut Random) -> Extras {
         let bypasses = sometimes(random, 300, &[100, 300, 900]);
@@ -216,6 +219,7 @@ impl Plan {
         draw_acknowledging(seed, &mut profiles);
         extras.adjust(&mut limits, &mut profiles, &mut network_faults);
         draw_channel_groups(&mut Random::fork(seed, 7), &mut links, &mut limits, &mut profiles);
+        draw_parts(seed, &mut profiles);
         let mut schedulers = draw_schedulers(&mut Random::fork(seed, 9), &mut limits);
         policies::override_some(&mut Random::fork(seed, 8), &mut links);
         policies::probe_some(&mut Random::fork(seed, 12), &mut links);
@@ -308,6 +312,16 @@ fn draw_channel_groups(
     for (limits, profile) in limits.iter_mut().zip(profiles) {
         limits.engines = random.pick(&[1, 2, 3]);
         profile.group_slack = random.pick(&[0, 2_000, 64 * 1024]);
+    }
+}
+
+/// Lets some worlds divide operations that are as short as those of the storm.
+fn draw_parts(seed: u64, profiles: &mut [Profile]) {
+    let random = &mut Random::fork(seed, PARTS);
+    if random.chance(500) {
+        for profile in profiles {
+            profile.part_bytes = random.pick(&[0, 1, 700, 4_000]);
+        }
     }
 }
 

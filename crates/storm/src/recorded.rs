@@ -41,12 +41,15 @@ impl Recorded {
 /// for a world only as long as the draws stay the same. If a bug is missed after a change of the
 /// protocol, other runs with the plan that was recorded for it find another one within minutes
 /// (`xtask storm --bug NAME --plan-of SEED`).
-pub(crate) const RECORDED: [Recorded; 34] = [
+pub(crate) const RECORDED: [Recorded; 37] = [
     Recorded::seed(InjectedBug::TakeLast, 7_533_577),
     Recorded::run(InjectedBug::CountOvertaking, 7_495_720, 2_546),
     Recorded::seed(InjectedBug::RetryAtOnce, 7_483_350),
     Recorded::seed(InjectedBug::ReadLate, 5_214),
     Recorded::new(InjectedBug::CloseApart, 79_048_388, 9),
+    Recorded::new(InjectedBug::CheckPartAlone, 86_000_428, 86_000_428),
+    Recorded::new(InjectedBug::CompleteFirstPart, 86_000_032, 86_000_032),
+    Recorded::new(InjectedBug::ForgetFailedPart, 86_000_139, 86_000_139),
     Recorded::seed(InjectedBug::TakeAhead, 34_023_169),
     Recorded::seed(InjectedBug::RefusedFirst, 36_027_456),
     Recorded::new(InjectedBug::ForgetStrict, 88_214_828, 235),

@@ -115,6 +115,8 @@ fn operation_summary(operation: &Operation) -> String {
             format!("SEND_IMM {length} bytes to {}", target.jetty.value())
         }
         Operation::Continuation => String::from("START_KNOWN"),
+        Operation::WritePart(part) => format!("WRITE part, {} bytes", { part.access.length }),
+        Operation::ReadPart(part) => format!("READ part, {} bytes", { part.access.length }),
         Operation::Read { access } => format!("READ {} bytes", { access.length }),
         Operation::ReadResponse => String::from("RESPONSE"),
         Operation::Done { refusal: None, others, .. } => format!("DONE {}", 1 + others.len()),

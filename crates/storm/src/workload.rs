@@ -226,6 +226,7 @@ impl Workload {
                     first_message: Msn::new(first[side].value()),
                     unreliable: true,
                     bypass: true,
+                    parts: true,
                     mtu: link.mtu,
                     paths: link.paths,
                     remote_window: limits.receive_window(),

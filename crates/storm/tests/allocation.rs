@@ -64,6 +64,7 @@ impl Direct {
                 first_message: Msn::new(0),
                 unreliable: true,
                 bypass: true,
+                parts: true,
                 mtu: 4096,
                 paths: 16,
                 remote_window: limits.receive_window(),

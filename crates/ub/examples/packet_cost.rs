@@ -41,6 +41,7 @@ fn sides(mtu: u32, paths: u32) -> [Side; 2] {
             first_message: Msn::new(0),
             unreliable: true,
             bypass: true,
+            parts: true,
             mtu,
             paths,
             remote_window: limits.receive_window(),

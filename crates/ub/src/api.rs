@@ -377,6 +377,9 @@ pub struct ChannelConfig {
     pub unreliable: bool,
     /// Loads and stores may be sent and are accepted.
     pub bypass: bool,
+    /// Parts of operations that go by several channels of the group may be sent. (They are always
+    /// accepted.)
+    pub parts: bool,
     /// Payload bytes of every packet of a message but its last.
     pub mtu: u32,
     /// Paths: 1 to 256.

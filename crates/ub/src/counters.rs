@@ -34,6 +34,8 @@ pub struct Counters {
     pub round_trip_probes_sent: u64,
     /// Probes among `round_trip_probes_sent` that were answered.
     pub round_trip_probes_answered: u64,
+    /// Operations divided into parts, which went by several channels of a group.
+    pub divided: u64,
     /// Data packets accepted.
     pub data_received: u64,
     /// Payload bytes in accepted data packets.

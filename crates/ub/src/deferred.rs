@@ -27,7 +27,10 @@ impl Cause {
             Packet::Data(data) => {
                 let is_fetch = matches!(
                     data.operation,
-                    Operation::Read { .. } | Operation::Atomic { .. } | Operation::Get(_)
+                    Operation::Read { .. }
+                        | Operation::ReadPart(_)
+                        | Operation::Atomic { .. }
+                        | Operation::Get(_)
                 );
                 let is_answered = matches!(data.order.mode, ServiceMode::Roi | ServiceMode::Rot);
                 (any || !is_fetch && !is_answered).then_some(data.psn)?

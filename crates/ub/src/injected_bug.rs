@@ -43,6 +43,12 @@ pub enum InjectedBug {
     TrackPerChannel,
     /// Let the other channels of a group continue when one ends.
     EndAlone,
+    /// Check only the memory of a part of an operation, and not that of the whole.
+    CheckPartAlone,
+    /// Complete an operation in parts with the first part that ends.
+    CompleteFirstPart,
+    /// Complete an operation in parts as if no part had failed.
+    ForgetFailedPart,
     /// Match the receives of a Jetty in sequence to messages in the order of arrival.
     MatchByArrival,
     /// Complete receives in sequence although earlier operations have not been executed yet.
@@ -152,7 +158,7 @@ pub enum InjectedBug {
 
 impl InjectedBug {
     /// Every injected bug.
-    pub const ALL: [InjectedBug; 69] = [
+    pub const ALL: [InjectedBug; 72] = [
         InjectedBug::SkipDuplicateCheck,
         InjectedBug::WrapPsnEarly,
         InjectedBug::AcknowledgeBeforePlacement,
@@ -173,6 +179,9 @@ impl InjectedBug {
         InjectedBug::PlaceRewound,
         InjectedBug::TrackPerChannel,
         InjectedBug::EndAlone,
+        InjectedBug::CheckPartAlone,
+        InjectedBug::CompleteFirstPart,
+        InjectedBug::ForgetFailedPart,
         InjectedBug::MatchByArrival,
         InjectedBug::ReceiveBeforeExecuted,
         InjectedBug::ForgetSpent,

@@ -225,6 +225,11 @@ pub struct Profile {
     /// The channel of a group that took the last operation also takes the next one, unless another
     /// channel has less to do by more than this many bytes.
     pub group_slack: u32,
+    /// Least bytes of a part of an operation that goes by several channels of a group at the same
+    /// time; 0: operations are not divided. A WRITE or READ of at least twice as many bytes is
+    /// divided into at most as many parts as the group has channels, if it requests no order that
+    /// the target keeps (tag [`Tag::No`](crate::wire::Tag::No)).
+    pub part_bytes: u32,
     /// Messages up to this many bytes stay on one path (UCCL §3.3).
     pub small_message_bytes: u32,
     /// Bytes, headers included, that a channel may send before another one's turn: a few system
@@ -277,6 +282,7 @@ impl Profile {
             keep_alive: Duration::from_ms(500),
             peer_dead: Duration::from_secs(3),
             group_slack: 64 * 1024,
+            part_bytes: 256 * 1024,
             small_message_bytes: 16 * 1024,
             turn_bytes: 64 * 1024,
             message_turn_bytes: 0,
@@ -314,6 +320,7 @@ setters!(Profile {
     keep_alive: Duration,
     peer_dead: Duration,
     group_slack: u32,
+    part_bytes: u32,
     small_message_bytes: u32,
     turn_bytes: u32,
     message_turn_bytes: u32,

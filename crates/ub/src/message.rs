@@ -2,6 +2,7 @@
 
 mod attempts;
 mod body;
+mod division;
 mod gate;
 mod order;
 mod overtaking;
@@ -13,6 +14,7 @@ mod tests;
 
 pub(crate) use attempts::{Attempts, Outcome};
 pub(crate) use body::{Body, Notice, OwnAnswer, OwnPut, Reply, Unsequenced, access};
+pub(crate) use division::Division;
 pub(crate) use gate::Gate;
 pub(crate) use order::OrderState;
 use overtaking::Overtaking;
@@ -61,11 +63,13 @@ pub(crate) struct Message {
     pub(crate) gate: Gate,
     /// The message's completion, and whether that has been reported.
     pub(crate) report: Report,
+    /// Whether the message is a part of an operation, or an operation in parts.
+    pub(crate) division: Division,
 }
 
 /// A device has a record for every message that may be under way. This limit makes a change of the
 /// record's size deliberate.
-const _: () = assert!(size_of::<Message>() <= 232);
+const _: () = assert!(size_of::<Message>() <= 248);
 
 /// The fields of a peer's operation that an answer repeats.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +101,8 @@ pub(crate) enum MessagePlace {
     Gated,
     /// A put that waits until fewer puts of its stream are under way.
     AwaitingTurn,
+    /// In no list: parts of the operation are sent in its place.
+    Divided,
     /// An operation whose gate has opened, queued to be moved to its channel.
     Opened,
     /// An unreliable message that was polled last: it ends when its payload has been gathered.
@@ -151,6 +157,7 @@ impl Message {
             order: OrderState::of(OrderRequest::default()),
             gate: Gate::OPEN,
             report: Report::none(ChannelId(channel.number())),
+            division: Division::Undivided,
         }
     }
 
@@ -398,7 +405,10 @@ impl Message {
     /// message starts.
     pub(crate) fn operation(&self, start_known: bool, profile: &Profile) -> Operation {
         match self.notice {
-            None => self.body.operation(self.local.length, start_known, profile),
+            None => {
+                let operation = self.body.operation(self.local.length, start_known, profile);
+                self.division.operation(operation)
+            }
             Some(Notice::Abandoned) => Operation::Abandon,
             Some(Notice::PutsOver { through }) => {
                 let mailbox = self.put().mailbox.address;

@@ -441,6 +441,7 @@ mod abort;
 mod channels;
 mod controllers;
 mod credit;
+mod divide;
 mod flows;
 mod guard;
 mod jetties;

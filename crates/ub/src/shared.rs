@@ -21,23 +21,23 @@ pub(crate) use jetties::{Jetties, MatchedReceive};
 pub(crate) use schedule::Schedule;
 
 use crate::answer::Answer;
-use crate::api::{Completion, CompletionKind, Event, SegmentId, Status};
+use crate::api::{Completion, CompletionKind, Event, LocalRange, Rights, SegmentId, Status};
 use crate::counters::Counters;
 use crate::deferred::Deferred;
 use crate::flow::Flows;
 use crate::injected_bug::InjectedBug;
 use crate::jetty::Receive;
 use crate::mailbox::Mailboxes;
-use crate::message::{Body, Message};
+use crate::message::{Body, Message, MessagePlace};
 use crate::order::{Incomplete, Initiator, Key, Trackers};
 use crate::pool::{Index, Pool};
 use crate::put_streams::PutStreams;
 use crate::random::Random;
-use crate::segment::Segments;
+use crate::segment::{Admission, Segments};
 use crate::send_window::SendBlocks;
 use crate::tpg::ChannelGroups;
 use alloc::collections::VecDeque;
-use fairway_wire::{JettyId, Operation, Tag, Target};
+use fairway_wire::{JettyId, Operation, Part, Refusal, Tag, Target};
 
 pub(crate) struct Shared {
     pub(crate) config: Config,
@@ -114,8 +114,12 @@ impl Shared {
     }
 
     /// Completes a local operation that is done, or never will be. It is reported now or in order.
+    /// A part of an operation is not reported; the last one that ends completes the operation.
     pub(crate) fn complete_message(&mut self, index: Index<Message>, status: Status) {
         let message = &mut self.messages[index];
+        if let Some(whole) = message.division.whole() {
+            return self.complete_part(index, whole, status);
+        }
         let bars = status != Status::Success && message.order.tag() == Tag::Mo;
         message.report.set_bars_later(bars);
         match bars {
@@ -123,7 +127,9 @@ impl Shared {
             false => self.initiator.done(&mut self.messages, index),
         }
         let message = &self.messages[index];
-        if let Some(channel) = message.channel {
+        if let Some(channel) = message.channel
+            && !message.division.is_whole()
+        {
             self.channels.take(channel, message.local.length);
         }
         if message.order.request().complete_in_order
@@ -137,6 +143,29 @@ impl Shared {
         let jetty = message.jetty.value() as usize;
         self.report_message(index, status);
         self.report_next(jetty);
+    }
+
+    /// Ends a part of an operation. The record of the operation is not needed after its last part.
+    fn complete_part(&mut self, index: Index<Message>, whole: Index<Message>, status: Status) {
+        let part = &mut self.messages[index];
+        part.report.note_reported();
+        if let Some(channel) = part.channel {
+            self.channels.take(channel, part.local.length);
+        }
+        let bugs = [InjectedBug::CompleteFirstPart, InjectedBug::ForgetFailedPart];
+        let bug = bugs.into_iter().find(|bug| self.is_injected(*bug));
+        let ended = self.messages[whole].division.end_part(status, bug);
+        if bug == Some(InjectedBug::CompleteFirstPart) && self.messages[whole].report.is_pending() {
+            self.complete_message(whole, status);
+        }
+        let Some(status) = ended else { return };
+        self.messages[whole].place = MessagePlace::Unlisted;
+        if self.messages[whole].report.is_pending() {
+            self.complete_message(whole, status);
+        }
+        if self.messages[whole].report.release() {
+            self.free_message(whole);
+        }
     }
 
     /// Aborts an operation: it no longer waits for those before it, which are aborted as well. True
@@ -247,10 +276,28 @@ impl Shared {
             Operation::Send { target, .. } | Operation::SendImmediate { target, .. } => {
                 jetty(target)
             }
+            Operation::WritePart(part) | Operation::ReadPart(part) => {
+                self.segments.has_other_secret(&part.access)
+            }
             Operation::Put(put) => self.mailboxes.has_other_key(put.mailbox, put.key),
             Operation::Get(get) => self.mailboxes.has_other_key(get.mailbox, get.key),
             _ => false,
         }
+    }
+
+    /// Checks an access to the memory of a whole operation, and returns that of a part of it.
+    pub(crate) fn check_part(
+        &self,
+        part: &Part,
+        right: Rights,
+    ) -> Result<(Admission, LocalRange), Refusal> {
+        let whole = part.whole().ok_or(Refusal::Access)?;
+        let alone = self.is_injected(InjectedBug::CheckPartAlone);
+        let checked = if alone { part.access } else { whole };
+        let (admission, local) = self.segments.check(&checked, right)?;
+        let before = if alone { 0 } else { u64::from(part.before) };
+        let offset = local.offset + before;
+        Ok((admission, LocalRange { offset, length: part.access.length, ..local }))
     }
 
     /// Drops a reference to a segment, and reports an event if that released the segment.

@@ -181,6 +181,12 @@ impl ChannelGroups {
         ChannelIndex::of(u32::from(group.members[usize::from(group.current)]))
     }
 
+    /// The member with the least load.
+    pub(crate) fn least(&self, leader: ChannelIndex) -> ChannelIndex {
+        let load = |member: &ChannelIndex| self.loads[member.number() as usize];
+        self.get(leader).members().min_by_key(load).unwrap_or(leader)
+    }
+
     /// Adds an operation of `bytes` bytes to a channel's load.
     pub(crate) fn give(&mut self, channel: ChannelIndex, bytes: u32) {
         self.loads[channel.number() as usize] += OPERATION_WEIGHT + u64::from(bytes);

@@ -80,11 +80,13 @@ mod ta_opcode {
     pub const DONE: u32 = 0x11;
     pub const READ_RESPONSE: u32 = 0x12;
     pub const ATOMIC_RESPONSE: u32 = 0x13;
-    /// Fairway's own values, this one and the next three.
+    /// Fairway's own values, this one and the next five.
     pub const PUT: u32 = 0x20;
     pub const GET: u32 = 0x21;
     pub const ABANDON: u32 = 0x22;
     pub const ABANDON_PUT: u32 = 0x23;
+    pub const WRITE_PART: u32 = 0x24;
+    pub const READ_PART: u32 = 0x25;
     /// This opcode and the next three stand only directly behind NTH.
     pub const LOAD: u32 = 0x40;
     pub const STORE: u32 = 0x41;

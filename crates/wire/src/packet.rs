@@ -6,6 +6,7 @@ mod ack_flags;
 mod cci;
 mod credit_request;
 mod executed;
+mod part;
 mod path_reports;
 mod priority;
 
@@ -13,6 +14,7 @@ pub use ack_flags::AckFlags;
 pub use cci::Cci;
 pub use credit_request::{CREDIT_MAX, Credit, CreditRequest, Probe};
 pub use executed::{EXECUTED_MAX, Executed};
+pub use part::Part;
 pub use path_reports::{PATH_REPORTS_MAX, PathReport, PathReports};
 pub use priority::Priority;
 
@@ -210,6 +212,12 @@ pub enum Operation {
         /// The memory to read.
         access: Access,
     },
+    /// As `Write`, for a part of an operation that goes by several channels: it is refused unless
+    /// the memory of the whole operation may be written.
+    WritePart(Part),
+    /// As `Read`, for a part of an operation that goes by several channels: it is refused unless
+    /// the memory of the whole operation may be read.
+    ReadPart(Part),
     /// Bytes of memory that a READ or GET requested; `slot`, `transaction` and `jetty` are the
     /// request's.
     ReadResponse,

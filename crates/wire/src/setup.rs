@@ -38,6 +38,8 @@ pub const PADDED_HELLOS: u16 = 1;
 pub const UNRELIABLE: u16 = 2;
 /// Capability: loads and stores (transport bypass) may be sent on the channel.
 pub const BYPASS: u16 = 4;
+/// Capability: parts of operations that go by several channels may be sent on the channel.
+pub const PARTS: u16 = 8;
 /// Length of every set-up message in bytes, without the padding of a HELLO or WELCOME.
 pub const SETUP_LEN: usize = 192;
 /// Length of a public key in bytes (X25519, RFC 7748).
@@ -247,7 +249,8 @@ pub struct Parameters {
     pub keep_alive_ms: u16,
     /// Channels of the TP channel group, 1 to 16: one for each engine that both sides have.
     pub channels: u16,
-    /// Optional features, a bit each: [`PADDED_HELLOS`], [`UNRELIABLE`], [`BYPASS`].
+    /// Optional features, a bit each: [`PADDED_HELLOS`], [`UNRELIABLE`], [`BYPASS`],
+    /// [`PARTS`].
     pub capabilities: u16,
 }
 

@@ -110,11 +110,21 @@ fn get() -> impl Strategy<Value = Get> {
     )
 }
 
+fn part() -> impl Strategy<Value = Part> {
+    (access(), any::<u32>(), any::<u32>()).prop_map(|(access, before, whole)| Part {
+        access,
+        before,
+        whole,
+    })
+}
+
 /// The operations that may require an order.
 fn request() -> impl Strategy<Value = Operation> {
     prop_oneof![
         4 => message(),
         1 => access().prop_map(|access| Operation::Read { access }),
+        1 => part().prop_map(Operation::WritePart),
+        1 => part().prop_map(Operation::ReadPart),
         2 => atomic(),
         1 => put().prop_map(Operation::Put),
         1 => get().prop_map(Operation::Get),

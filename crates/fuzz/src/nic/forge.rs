@@ -5,8 +5,8 @@ use fairway_ub::Received;
 use fairway_ub::wire::{
     self, Access, Ack, AckFlags, AtomicOperator, CREDIT_MAX, Cci, Credit, CreditRequest, Data,
     Decoded, Ecn, Executed, Get, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, PROTOCOL_VERSION,
-    Packet, PathReport, PathReports, Priority, Probe, Psn, Put, Refusal, Route, Sack, ServiceMode,
-    Tag, Target, TokenId, Void, header_check,
+    Packet, Part, PathReport, PathReports, Priority, Probe, Psn, Put, Refusal, Route, Sack,
+    ServiceMode, Tag, Target, TokenId, Void, header_check,
 };
 
 use super::side::{MAILBOX, MTU, SECRET, TOKEN, address};
@@ -59,6 +59,7 @@ fn is_with_payload(operation: &Operation) -> bool {
     matches!(
         operation,
         Operation::Write { .. }
+            | Operation::WritePart(_)
             | Operation::WriteImmediate { .. }
             | Operation::Send { .. }
             | Operation::SendImmediate { .. }
@@ -178,11 +179,13 @@ fn operation(script: &mut Script<'_>) -> Operation {
     };
     let immediate = 9;
     match code & 15 {
+        0 if code & 64 != 0 => Operation::WritePart(part(script)),
         0 => Operation::Write { access: access(script) },
         1 => Operation::WriteImmediate { access: access(script), target, immediate },
         2 | 3 => Operation::Send { target, length: script.number() },
         4 => Operation::SendImmediate { target, length: script.number(), immediate },
         5 => Operation::Continuation,
+        6 if code & 64 != 0 => Operation::ReadPart(part(script)),
         6 => Operation::Read { access: access(script) },
         7 => Operation::ReadResponse,
         8 => Operation::Atomic {
@@ -208,6 +211,10 @@ fn operation(script: &mut Script<'_>) -> Operation {
         14 => Operation::AbandonPut { mailbox: MAILBOX, sequence: script.number() },
         _ => Operation::Abandon,
     }
+}
+
+fn part(script: &mut Script<'_>) -> Part {
+    Part { access: access(script), before: script.number(), whole: script.number() }
 }
 
 fn put(script: &mut Script<'_>) -> Put {

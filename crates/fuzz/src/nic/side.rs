@@ -129,6 +129,7 @@ pub(super) fn two(now: Instant, settings: u8) -> [Side; 2] {
                 first_message: Msn::new(0xFF_FFF0),
                 unreliable: true,
                 bypass: true,
+                parts: true,
                 mtu: MTU,
                 paths: LIMITS.paths,
                 remote_window: LIMITS.receive_window(),

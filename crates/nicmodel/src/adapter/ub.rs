@@ -246,6 +246,7 @@ fn connect(
             first_message: Msn::new(0),
             unreliable: true,
             bypass: true,
+            parts: true,
             mtu,
             paths: 1,
             remote_window: limits.receive_window(),

@@ -80,9 +80,9 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("paths", "N", "paths of every channel, 1 to 256; default: 256; a queue pair of RoCE has one"),
     (
         "split",
-        "N",
+        "N[:SIZE]",
         "channels (RoCE: queue pairs) between two hosts, which share the paths, 1 to 16; default: \
-         1",
+         1. Messages go by several channels in parts of at least SIZE, default: 256K, or off",
     ),
     ("pieces", "N", "WRITEs of which a message of permutation consists, 1 to 4096; default: 1"),
     (

@@ -34,6 +34,29 @@ impl Chunk {
     }
 }
 
+/// The channels of a pair of hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Split {
+    pub(super) channels: u32,
+    /// Least bytes of a part of a message, 0 for messages that are not divided; `None` for the
+    /// default.
+    pub(super) part_bytes: Option<u32>,
+}
+
+impl Split {
+    pub(super) const ONE: Split = Split { channels: 1, part_bytes: None };
+
+    /// Parses `CHANNELS` or `CHANNELS:BYTES`, where BYTES may be `off`.
+    pub(super) fn parse(text: &str) -> Option<Split> {
+        let (channels, part_bytes) = match text.split_once(':') {
+            None => (text, None),
+            Some((channels, "off")) => (channels, Some(0)),
+            Some((channels, size)) => (channels, Some(bytes(size).filter(|bytes| *bytes > 0)?)),
+        };
+        Some(Split { channels: count(channels, 1, 16)?, part_bytes })
+    }
+}
+
 /// Parses up to three numbers; missing ones are 1.
 pub(super) fn three(text: &str, between: char) -> Option<[u32; 3]> {
     let mut numbers = [1; 3];

@@ -133,18 +133,24 @@ impl Model {
                 && operation.length > 0
                 && is_such(operation)
         };
+        let (key, at) = start.place;
         self.matching(|operation| {
             (operation.life, operation.jetty, operation.local)
-                == (start.life, start.jetty, start.place)
+                == (start.life, start.jetty, (key, at - start.before))
                 && sends(operation)
         })
     }
 
-    /// Returns the READs whose response begins at `start`.
+    /// Returns the READs whose response, or the response to one of whose parts, begins at `start`.
     fn answered(&self, reader: Life, start: &Start) -> Vec<usize> {
+        let (key, at) = start.place;
         self.matching(|operation| {
-            (operation.life, operation.jetty, operation.remote)
-                == (reader, start.jetty, Some(start.place))
+            let begins = operation.remote.is_some_and(|(from, first)| {
+                let parts = if operation.order.tag == Tag::No { operation.length } else { 1 };
+                from == key && (first..first + parts as usize).contains(&at)
+            });
+            begins
+                && (operation.life, operation.jetty) == (reader, start.jetty)
                 && operation.kind == Kind::Read
                 && operation.length > 0
         })

@@ -147,6 +147,7 @@ fn connect(hosts: &mut [Host], one: usize, other: usize, now: Instant) {
             first_message: Msn::new(0),
             unreliable: true,
             bypass: true,
+            parts: true,
             mtu: MTU,
             paths: PATHS,
             remote_window: limits.receive_window(),

@@ -84,7 +84,7 @@ impl World {
             (Packet::Data(_), Some(start)) => Some(Missed::Request(start)),
             (Packet::Datagram(datagram), _) => {
                 let life = (node, self.nodes[node].incarnation);
-                Some(Missed::Datagram(Start { life, jetty: datagram.jetty, place }))
+                Some(Missed::Datagram(Start { life, jetty: datagram.jetty, place, before: 0 }))
             }
             _ => None,
         };
@@ -106,7 +106,11 @@ impl World {
         let (channel, message) = (transmit.route.source_tpn.value(), data.message.value());
         let name = (life.0, life.1, channel, message);
         if data.index == 0 && !self.absence.starts.contains_key(&name) {
-            let start = Start { life, jetty: data.jetty, place };
+            let before = match data.operation {
+                Operation::WritePart(part) => part.before as usize,
+                _ => 0,
+            };
+            let start = Start { life, jetty: data.jetty, place, before };
             self.absence.starts.insert(name, start);
             self.absence.latest.insert(start, name);
         }

@@ -92,6 +92,7 @@ impl Pair {
                 first_message: Msn::new(0),
                 unreliable: true,
                 bypass: true,
+                parts: true,
                 mtu: settings.mtu,
                 paths: settings.paths,
                 remote_window: settings.limits.receive_window(),

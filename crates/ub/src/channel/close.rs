@@ -223,8 +223,10 @@ impl Channel {
             }
         }
         for index in shared.messages.ever_taken() {
+            // An operation that was divided ends with its parts.
             if shared.messages[index].channel != Some(self.index())
                 || shared.messages[index].report.is_released()
+                || shared.messages[index].place == MessagePlace::Divided
             {
                 continue;
             }

@@ -80,6 +80,8 @@ pub(crate) struct Channel {
     /// The first channel of its group: itself, if it is alone.
     pub(crate) leader: ChannelId,
     pub(crate) mtu: u32,
+    /// Parts of operations that go by several channels may be sent.
+    pub(crate) may_send_parts: bool,
     send: SentPackets,
     acks: AckState,
     line: Line,
@@ -115,6 +117,7 @@ impl Channel {
             id,
             leader: config.leader.unwrap_or(id),
             mtu: config.mtu,
+            may_send_parts: config.parts,
             send: SentPackets::new(limits.window_packets),
             acks: AckState::new(limits.withheld),
             line: Line::new(now),

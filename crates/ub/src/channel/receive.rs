@@ -226,10 +226,14 @@ impl Channel {
             Operation::Read { access } => {
                 return self.judge_read(shared, data, payload, access, reserved);
             }
+            Operation::ReadPart(part) => {
+                return self.judge_read_part(shared, data, payload, &part, reserved);
+            }
             Operation::Atomic { access, .. } => {
                 return self.judge_atomic(shared, data, payload, access, reserved);
             }
             Operation::Write { access } | Operation::WriteImmediate { access, .. } => access.length,
+            Operation::WritePart(part) => part.access.length,
             Operation::Send { length, .. } | Operation::SendImmediate { length, .. } => length,
             Operation::Put(put) => put.length,
             Operation::Get(get) => return self.judge_get(shared, data, payload, &get, reserved),
@@ -310,7 +314,7 @@ impl Channel {
         let refused = Arrival::refused(*data, self.index());
         let mut arrival = Arrival { length, refused: false, ..refused };
         let target = match data.operation {
-            Operation::Write { .. } => None,
+            Operation::Write { .. } | Operation::WritePart(_) => None,
             Operation::WriteImmediate { target, immediate, .. } => {
                 arrival.kind = ArrivalKind::WriteImmediate;
                 arrival.immediate = immediate;
@@ -335,6 +339,12 @@ impl Channel {
             data.operation
         {
             let (admission, target) = shared.segments.check(&access, Rights::WRITE)?;
+            arrival.segment = target.segment.number();
+            arrival.admission = admission;
+            arrival.offset = target.offset;
+        }
+        if let Operation::WritePart(part) = data.operation {
+            let (admission, target) = shared.check_part(&part, Rights::WRITE)?;
             arrival.segment = target.segment.number();
             arrival.admission = admission;
             arrival.offset = target.offset;

@@ -9,7 +9,7 @@ use crate::placement::Purpose;
 use crate::pool::Index;
 use crate::shared::Shared;
 use fairway_wire::{
-    Access, Data, Duration, Executed, Instant, Operation, Order, Refusal, ServiceMode, Tag,
+    Access, Data, Duration, Executed, Instant, Operation, Order, Part, Refusal, ServiceMode, Tag,
 };
 
 /// True if a transaction other than a READ, get or atomic gets a separate answer (TAACK).
@@ -20,7 +20,13 @@ pub(crate) fn has_taack(order: &Order) -> bool {
 /// True if an operation returns data of the target, and so gets an answer in every mode. Such a
 /// request is one packet.
 pub(crate) fn is_fetch(operation: &Operation) -> bool {
-    matches!(operation, Operation::Read { .. } | Operation::Get(_) | Operation::Atomic { .. })
+    matches!(
+        operation,
+        Operation::Read { .. }
+            | Operation::ReadPart(_)
+            | Operation::Get(_)
+            | Operation::Atomic { .. }
+    )
 }
 
 impl Channel {
@@ -129,6 +135,26 @@ impl Channel {
             return Judgement::Drop(DropReason::Malformed);
         }
         match shared.segments.check(&access, Rights::READ) {
+            Ok((admission, local)) => {
+                self.answer_with(shared, data, (local, admission.via), reserved)
+            }
+            Err(refusal) => Judgement::Refuse(refusal),
+        }
+    }
+
+    /// Judges a part of a READ of the peer.
+    pub(crate) fn judge_read_part(
+        &mut self,
+        shared: &mut Shared,
+        data: &Data,
+        payload: u32,
+        part: &Part,
+        reserved: Option<Index<Message>>,
+    ) -> Judgement {
+        if data.index != 0 || !data.last || payload != 0 {
+            return Judgement::Drop(DropReason::Malformed);
+        }
+        match shared.check_part(part, Rights::READ) {
             Ok((admission, local)) => {
                 self.answer_with(shared, data, (local, admission.via), reserved)
             }

@@ -14,6 +14,8 @@ use fairway_wire::{
 
 /// Header bytes that a WRITE leaves out once its start is recorded: MAETAH and TVETAH.
 const CONTINUATION_SAVES: u64 = 20;
+/// Header bytes that a part of a WRITE leaves out in addition.
+const PART_SAVES: u64 = 8;
 /// Size of a chunk of small messages, in bytes.
 const SMALL_CHUNK_BYTES: u32 = 64 * 1024;
 
@@ -225,7 +227,9 @@ impl Channel {
         let operation = message.operation(start_known, shared.config.profile());
         if operation == Operation::Continuation {
             shared.counters.continuation_packets_sent += 1;
-            shared.counters.continuation_bytes_saved += CONTINUATION_SAVES;
+            let is_part = message.division.whole().is_some();
+            shared.counters.continuation_bytes_saved +=
+                CONTINUATION_SAVES + if is_part { PART_SAVES } else { 0 };
         }
         shared.counters.data_sent += 1;
         shared.counters.payload_sent += u64::from(payload);

@@ -41,6 +41,11 @@ impl OrderState {
         }
     }
 
+    /// The order of a part of an operation, which is in no list of its Jetty.
+    pub(super) fn of_part(whole: &OrderState) -> OrderState {
+        OrderState { serial: whole.serial, ..OrderState::of(whole.request) }
+    }
+
     /// The order of the answer to the peer's operation with this number.
     pub(super) fn of_answer(sequence: u16) -> OrderState {
         OrderState { sequence, ..OrderState::of(OrderRequest::default()) }

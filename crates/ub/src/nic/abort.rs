@@ -4,7 +4,6 @@ use super::{UbDevice, channel_of};
 use crate::api::{JettyState, SetupError, Status};
 use crate::message::Message;
 use crate::pool::Index;
-use alloc::vec::Vec;
 use fairway_wire::JettyId;
 
 impl UbDevice {
@@ -22,12 +21,7 @@ impl UbDevice {
         self.shared.jetties.get(id).ok_or(SetupError::Missing)?;
         self.finish_datagram();
         // Ending operations changes the list, so it is read first.
-        let mut all = Vec::new();
-        let mut next = self.shared.initiator.incomplete[id.value() as usize].head();
-        while let Some(at) = next {
-            all.push(at);
-            next = self.shared.messages[at].order.next_incomplete();
-        }
+        let all = self.with_parts(self.shared.initiator.incomplete[id.value() as usize].head());
         // The last one first, so that an operation which waits for an earlier one is not released
         // meanwhile.
         for index in all.into_iter().rev() {

@@ -3,7 +3,6 @@
 use super::{UbDevice, channel_of};
 use crate::api::{Event, Grant, GroupConfig, JettyConfig, JettyState, SetupError};
 use crate::injected_bug::InjectedBug;
-use alloc::vec::Vec;
 use fairway_policy::Share;
 use fairway_wire::JettyId;
 
@@ -138,12 +137,8 @@ impl UbDevice {
     pub(crate) fn fail_jetties(&mut self) {
         while let Some(id) = self.shared.jetties.last_failing() {
             // Flushing changes the list, so it is read first.
-            let mut all = Vec::new();
-            let mut next = self.shared.initiator.incomplete[id.value() as usize].head();
-            while let Some(at) = next {
-                all.push(at);
-                next = self.shared.messages[at].order.next_incomplete();
-            }
+            let head = self.shared.initiator.incomplete[id.value() as usize].head();
+            let all = self.with_unsent_parts(head);
             for index in all {
                 let channel = self.shared.messages[index].channel;
                 if let Some(channel) = channel_of(&mut self.entries, channel) {

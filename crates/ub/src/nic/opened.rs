@@ -17,9 +17,7 @@ impl UbDevice {
             let Some(index) = shared.initiator.opened.pop_front(&mut shared.messages) else {
                 return;
             };
-            if let Some(channel) = channel_of(&mut self.entries, shared.messages[index].channel) {
-                channel.enlist(shared, index);
-            }
+            self.issue(index);
         }
     }
 }

@@ -44,7 +44,7 @@ impl UbDevice {
         if shared.messages[index].bypasses() {
             channel.post_bypass(shared, index);
         } else {
-            channel.enlist(shared, index);
+            self.issue(index);
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ use fairway_wire::{Duration, Ecn, JettyId, Msn, Operation, Psn, ServiceMode, Tar
 
 mod channel_groups;
 mod controllers;
+mod dividing;
 mod late_refusal;
 mod mailbox;
 mod memory_order;
@@ -113,6 +114,7 @@ impl Pair {
                 first_message: Msn::new(0xFF_FFF0),
                 unreliable: true,
                 bypass: true,
+                parts: true,
                 mtu: MTU,
                 paths,
                 remote_window: limits.receive_window(),

@@ -1,7 +1,7 @@
 //! The result of set-up: one end of an open channel.
 
 use fairway_policy::PolicySet;
-use fairway_wire::{BYPASS, Cna, Endpoint, Msn, Parameters, Psn, UNRELIABLE};
+use fairway_wire::{BYPASS, Cna, Endpoint, Msn, PARTS, Parameters, Psn, UNRELIABLE};
 
 use crate::api::ChannelConfig;
 
@@ -33,6 +33,7 @@ impl Established {
             first_message: Msn::new(0),
             unreliable: agreed.capabilities & UNRELIABLE != 0,
             bypass: agreed.capabilities & BYPASS != 0,
+            parts: agreed.capabilities & PARTS != 0,
             mtu: u32::from(agreed.mtu_bytes),
             paths: u32::from(agreed.paths),
             remote_window: u32::from(agreed.window_packets),

@@ -110,6 +110,7 @@ pub(super) fn carries_payload(packet: &Packet) -> bool {
             data.operation,
             Operation::Continuation
                 | Operation::Write { .. }
+                | Operation::WritePart(_)
                 | Operation::ReadResponse
                 | Operation::Send { .. }
                 | Operation::Put(_)

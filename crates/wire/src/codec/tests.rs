@@ -413,6 +413,8 @@ fn header_lengths_are_as_documented() {
     assert_eq!(of(Operation::Write { access }), 68);
     assert_eq!(of(Operation::Read { access }), 68);
     assert_eq!(atomic(AtomicOperator::Swap), 76);
+    assert_eq!(of(Operation::WritePart(Part::default())), 76);
+    assert_eq!(of(Operation::ReadPart(Part::default())), 76);
     assert_eq!(of(Operation::Get(Get::default())), 80);
     assert_eq!(atomic(AtomicOperator::CompareSwap), 84);
     assert_eq!(of(Operation::WriteImmediate { access, target, immediate }), 84);

@@ -9,7 +9,11 @@ const FIRST: u32 = 0xFF_FFFE;
 impl Pair {
     /// Two NICs with a group of this many channels, which take operations in turn.
     fn with_group(channels: u32) -> Pair {
-        let profile = Profile { group_slack: 0, ..Profile::default() };
+        Pair::with_group_of(channels, Profile::default())
+    }
+
+    pub(super) fn with_group_of(channels: u32, profile: Profile) -> Pair {
+        let profile = Profile { group_slack: 0, ..profile };
         let mut pair = Pair::with_profile(FIRST, 1, profile).with_staging();
         for _ in 1..channels {
             pair.join().unwrap();
@@ -18,7 +22,7 @@ impl Pair {
     }
 
     /// Adds one more channel to the group, on both sides.
-    fn join(&mut self) -> Result<(), SetupError> {
+    pub(super) fn join(&mut self) -> Result<(), SetupError> {
         let ids = [0, 1].map(|n: usize| self.nics[n].reserve_channel().unwrap());
         for n in 0..2 {
             let config = self.member(n, ids[1 - n]);
@@ -38,6 +42,7 @@ impl Pair {
             first_message: Msn::new(0),
             unreliable: true,
             bypass: true,
+            parts: true,
             mtu: MTU,
             paths: 1,
             remote_window: self.nics[0].limits().receive_window(),
@@ -54,7 +59,25 @@ impl Pair {
         self.post_in_order(id, Work::Write { remote }, 8, order);
     }
 
-    fn events(&mut self, n: usize) -> Vec<Event> {
+    /// Moves no packets for a while.
+    pub(super) fn run_losing_all(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        while self.now.is_before(end) {
+            self.now = self.now + Duration::from_ms(1);
+            self.nics[0].handle_timeout(self.now);
+            while self.nics[0].poll_transmit(self.now).is_some() {}
+        }
+    }
+
+    /// Acts as if the first channel's peer took no parts.
+    pub(super) fn without_parts(&mut self) {
+        for (nic, channel) in self.nics.iter_mut().zip(self.channels) {
+            let (_, channel) = nic.open(channel).unwrap();
+            channel.may_send_parts = false;
+        }
+    }
+
+    pub(super) fn events(&mut self, n: usize) -> Vec<Event> {
         core::iter::from_fn(|| self.nics[n].poll_event()).collect()
     }
 }

@@ -8,7 +8,7 @@ use crate::codec::{
 };
 use crate::{
     Access, AtomicOperator, CheckKey, Data, Datagram, EXECUTED_MAX, Executed, Get, JettyId,
-    Operation, Order, Packet, Put, ServiceMode, Tag, Target, TokenId,
+    Operation, Order, Packet, Part, Put, ServiceMode, Tag, Target, TokenId,
 };
 
 /// The fixed headers, which every data packet and datagram has.
@@ -26,6 +26,7 @@ pub(super) fn data_len(header: &[u8]) -> Result<usize, DecodeError> {
         ta_opcode::SEND | ta_opcode::ABANDON_PUT => 12,
         ta_opcode::WRITE_IMMEDIATE | ta_opcode::COMPARE_SWAP => 36,
         ta_opcode::SWAP..=ta_opcode::XOR => 28,
+        ta_opcode::WRITE_PART | ta_opcode::READ_PART => 28,
         ta_opcode::GET => 32,
         ta_opcode::PUT => 40,
         _ => return Err(other_opcode(fixed[32])),
@@ -68,7 +69,7 @@ pub(in crate::codec) fn other_opcode(opcode: u8) -> DecodeError {
         | ta_opcode::WRITE_IMMEDIATE
         | ta_opcode::READ..=ta_opcode::XOR
         | ta_opcode::DONE..=ta_opcode::ATOMIC_RESPONSE
-        | ta_opcode::PUT..=ta_opcode::ABANDON_PUT
+        | ta_opcode::PUT..=ta_opcode::READ_PART
         | ta_opcode::LOAD..=ta_opcode::STORE_DONE => {
             DecodeError::BadField { field: "TAOpcode", value: u32::from(opcode) }
         }
@@ -350,6 +351,14 @@ fn rarer_operation(fixed: &Fixed, extension: &[u8]) -> Result<Operation, DecodeE
     if matches!(opcode, ta_opcode::COMPARE_SWAP..=ta_opcode::XOR) {
         announced(fixed, Announced::TOKEN)?;
         return atomic(fixed[32], extension);
+    }
+    if matches!(opcode, ta_opcode::WRITE_PART | ta_opcode::READ_PART) {
+        announced(fixed, Announced::TOKEN)?;
+        let extension: &[u8; 28] = extension.first_chunk().ok_or(short)?;
+        let (before, whole) = (word(extension, 5), word(extension, 6));
+        let part = Part { access: access(extension), before, whole };
+        let writes = opcode == ta_opcode::WRITE_PART;
+        return Ok(if writes { Operation::WritePart(part) } else { Operation::ReadPart(part) });
     }
     announced(fixed, Announced::NOTHING)?;
     Ok(match opcode {

@@ -4,7 +4,8 @@ use super::Header;
 use crate::codec::fields::{flag, put, put_long};
 use crate::codec::{ORDER_LEN, TRANSACTION_LEN, refusal, ta_opcode};
 use crate::{
-    Access, AtomicOperator, Data, Datagram, Get, Operation, Order, Put, ServiceMode, Tag, Target,
+    Access, AtomicOperator, Data, Datagram, Get, Operation, Order, Part, Put, ServiceMode, Tag,
+    Target,
 };
 
 /// Length in bytes of the extension headers of an operation, without the order extension.
@@ -16,7 +17,7 @@ pub(super) fn operation_len(operation: &Operation) -> usize {
         Operation::Send { .. } | Operation::AbandonPut { .. } => 12,
         Operation::Write { .. } | Operation::Read { .. } | Operation::SendImmediate { .. } => 20,
         Operation::Atomic { operator: AtomicOperator::CompareSwap, .. } => 36,
-        Operation::Atomic { .. } => 28,
+        Operation::Atomic { .. } | Operation::WritePart(_) | Operation::ReadPart(_) => 28,
         Operation::Get(_) => 32,
         Operation::WriteImmediate { .. } => 36,
         Operation::Put(_) => 40,
@@ -82,6 +83,8 @@ impl Kind {
     const READ: Kind = Kind::request(ta_opcode::READ, true, false);
     const PUT: Kind = Kind::request(ta_opcode::PUT, false, false);
     const GET: Kind = Kind::request(ta_opcode::GET, false, false);
+    const WRITE_PART: Kind = Kind::request(ta_opcode::WRITE_PART, true, false);
+    const READ_PART: Kind = Kind::request(ta_opcode::READ_PART, true, false);
     const ABANDON: Kind = Kind::request(ta_opcode::ABANDON, false, false);
     const ABANDON_PUT: Kind = Kind::request(ta_opcode::ABANDON_PUT, false, false);
     /// Bit L: the message continues, whatever its operation.
@@ -174,6 +177,14 @@ fn put_rarer(operation: &Operation, out: &mut Header) -> Kind {
             }
             Kind::response(ta_opcode::DONE, refusal::code_or_zero(*refusal))
         }
+        Operation::WritePart(part) => {
+            put_part(part, out);
+            Kind::WRITE_PART
+        }
+        Operation::ReadPart(part) => {
+            put_part(part, out);
+            Kind::READ_PART
+        }
         Operation::Put(message) => put_put(message, out),
         Operation::Get(get) => put_get(get, out),
         Operation::Abandon => Kind::ABANDON,
@@ -214,6 +225,12 @@ fn put_atomic(
         put_long(out, 19, compare);
     }
     Kind::request(operator as u32, true, false)
+}
+
+fn put_part(part: &Part, out: &mut Header) {
+    put_access(&part.access, 12, out);
+    put(out, 17, part.before);
+    put(out, 18, part.whole);
 }
 
 fn put_put(message: &Put, out: &mut Header) -> Kind {

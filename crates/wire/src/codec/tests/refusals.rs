@@ -67,7 +67,7 @@ fn transaction_headers() {
     for opcode in [0x40, 0x41, 0x42, 0x43] {
         assert_eq!(with(&bytes, 32, opcode), bad("TAOpcode", u32::from(opcode)));
     }
-    for opcode in [0x02, 0x16, 0x19, 0x1f, 0x24, 0x44, 0xff] {
+    for opcode in [0x02, 0x16, 0x19, 0x1f, 0x26, 0x44, 0xff] {
         assert_eq!(with(&bytes, 32, opcode), Err(DecodeError::UnknownTaOpcode(opcode)));
     }
     assert_eq!(with(&bytes, 33, 0x50), Err(DecodeError::UnsupportedVersion(1)));
@@ -176,7 +176,7 @@ fn datagrams() {
     assert_eq!(with(&bytes, 17, 0x10), bad("Padding", 1));
     assert_eq!(with(&bytes, 17, 0x01), unsupported(Unsupported::TransportExtension(1)));
     assert_eq!(with(&bytes, 17, 0x0f), bad("UTPH NLP", 15));
-    for opcode in [0x06, 0x07, 0x0f, 0x11, 0x12, 0x13, 0x20, 0x21, 0x22, 0x23, 0x40] {
+    for opcode in [0x06, 0x07, 0x0f, 0x11, 0x12, 0x13, 0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x40] {
         assert_eq!(with(&bytes, 32, opcode), bad("TAOpcode", u32::from(opcode)));
     }
     assert_eq!(with(&bytes, 32, 0x05), unsupported(Unsupported::TaOpcode(5)));

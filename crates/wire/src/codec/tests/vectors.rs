@@ -147,6 +147,15 @@ fn mailbox_vectors() -> [Vector; 3] {
     ]
 }
 
+fn part_vectors() -> [Vector; 2] {
+    let access = Access { length: 4, ..sample_access() };
+    let part = Part { access, before: 0x10_0000, whole: 0x10_0004 };
+    [
+        data(file!("write_part"), Operation::WritePart(part), b"data"),
+        data(file!("read_part"), Operation::ReadPart(part), b""),
+    ]
+}
+
 fn datagram_vector() -> Vector {
     let datagram = Datagram {
         number: 0x1_0000_0203,
@@ -314,6 +323,7 @@ fn vectors() -> Vec<Vector> {
     all.extend(ordered_vectors());
     all.extend(atomic_vectors());
     all.extend(mailbox_vectors());
+    all.extend(part_vectors());
     all.push(datagram_vector());
     all.extend(bypass_vectors());
     all.extend(control_vectors());
