@@ -78,6 +78,10 @@ fn calls_that_go_too_deep_or_need_too_much_stack_trap() {
     let recursion = "(call $deep)) (func $deep (call $deep)";
     let (fault, _) = fault_of(&with(ON_ACK, recursion));
     assert_eq!(fault.reason, Reason::Trap("stack overflow"));
+    if common::is_compiled() {
+        // Compiled code has no place for locals that are not used, and a wider stack.
+        return;
+    }
     let locals = format!("(call $wide)) (func $wide (local {})", "i64 ".repeat(3_000));
     let (fault, _) = fault_of(&with(ON_ACK, &locals));
     assert_eq!(fault.reason, Reason::Trap("stack overflow"));
