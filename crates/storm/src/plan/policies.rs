@@ -108,6 +108,10 @@ pub(super) fn use_flowlets(seed: u64, extras: &Extras, links: &mut [Link]) {
     }
 }
 
+/// Largest smallest window that these worlds draw. Every time-out resends such a window, and the
+/// bound on retransmissions allows for 32 packets each (`bounds.rs`).
+const WINDOW_MIN: u64 = 4_000;
+
 /// In worlds whose switches write congestion information, gives some ends of links a law that
 /// follows it.
 pub(super) fn follow_hints(seed: u64, hint: u32, links: &mut [Link]) {
@@ -129,7 +133,7 @@ fn draw_caqm(random: &mut Random) -> CaqmParameters {
     if random.chance(500) {
         caqm.increase_packets = random.range(1, 8);
         caqm.fast_permille = random.below(1001);
-        caqm.min_bytes = random.magnitude(100_000);
+        caqm.min_bytes = random.magnitude(WINDOW_MIN);
         caqm.max_bytes = caqm.min_bytes + random.magnitude(1_000_000);
         caqm.initial_bytes = random.magnitude(caqm.max_bytes);
     }
@@ -142,7 +146,7 @@ fn draw_hpcc(random: &mut Random) -> HpccParameters {
         hpcc.target_permille = random.range(1, 1000);
         hpcc.stages = random.range(1, 8);
         hpcc.increase_bytes = random.magnitude(64 * 1024);
-        hpcc.min_bytes = random.magnitude(100_000);
+        hpcc.min_bytes = random.magnitude(WINDOW_MIN);
         hpcc.max_bytes = hpcc.min_bytes + random.magnitude(1_000_000);
         hpcc.initial_bytes = random.magnitude(hpcc.max_bytes);
     }
