@@ -13,8 +13,8 @@ use wasmtime::{
     StoreLimitsBuilder, Trap, WasmBacktraceDetails,
 };
 
-use crate::hook::Hook;
-use crate::module::ROOT;
+use crate::hook::{Hook, ROOT};
+use crate::limits::TABLE_MAX;
 use crate::{Fault, Reason};
 
 mod metered;
@@ -47,7 +47,7 @@ pub(crate) fn compile(bytes: &[u8]) -> Option<Code> {
 
 /// Makes an instance, and runs its start function with this much of the interpreter's fuel.
 pub(crate) fn start(code: &Code, memory_bytes: usize, fuel: u64) -> Result<Run, Fault> {
-    let limits = limits(memory_bytes, crate::guest::TABLE_MAX);
+    let limits = limits(memory_bytes, TABLE_MAX);
     let mut store = Store::new(code.module().engine(), limits);
     store.limiter(|limits| limits);
     refuel(&mut store, fuel);

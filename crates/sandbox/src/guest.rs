@@ -2,22 +2,10 @@
 
 use crate::abi::{Start, Traits};
 use crate::hook::Hook;
+use crate::limits::{MEMORY_BYTES_MAX, START_FUEL};
 use crate::machine::{Function, Machine};
 use crate::module::Module;
 use crate::{ABI_VERSION, Fault, Reason};
-
-/// Maximum number of instructions (approximately) of an event. The built-in Swift takes about
-/// 1,400.
-pub const EVENT_FUEL: u64 = 20_000;
-/// Fuel that an event of a scheduler may use in addition, for each flow that is active.
-pub(crate) const FLOW_FUEL: u64 = 4_000;
-/// Maximum number of instructions (approximately) for starting an instance and reading its
-/// parameters.
-pub const START_FUEL: u64 = 5_000_000;
-/// Maximum size of an instance's memory, in bytes.
-pub const MEMORY_BYTES_MAX: usize = 1 << 20;
-/// Maximum number of elements of its tables.
-pub(crate) const TABLE_MAX: usize = 1024;
 
 /// A running instance.
 pub(crate) struct Guest {
@@ -54,7 +42,7 @@ pub(crate) struct Hooks {
 impl Guest {
     /// Makes an instance and calls it to read its parameters.
     pub(crate) fn start(module: &Module, start: &Start<'_>) -> Result<Guest, Fault> {
-        let mut machine = Machine::start(module, MEMORY_BYTES_MAX, START_FUEL)?;
+        let mut machine = Machine::start(module.code(), MEMORY_BYTES_MAX, START_FUEL)?;
         let version = number(&mut machine, Hook::Abi)?;
         if version == 0 || version > ABI_VERSION {
             return Err(Fault { hook: Hook::Abi, reason: Reason::WrongAbi(version) });

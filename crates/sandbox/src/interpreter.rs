@@ -7,8 +7,8 @@ use wasmi::{
     StoreLimits, StoreLimitsBuilder, TrapCode,
 };
 
-use crate::hook::Hook;
-use crate::module::ROOT;
+use crate::hook::{Hook, ROOT};
+use crate::limits::TABLE_MAX;
 use crate::{Fault, Reason};
 
 /// Size of a call's stack, in values. Larger locals trap, and the time to clear them for every call
@@ -33,7 +33,7 @@ pub(crate) fn translate(bytes: &[u8]) -> Result<Module, wasmi::Error> {
 
 /// Makes an instance, and runs its start function with this much fuel.
 pub(crate) fn start(module: &Module, memory_bytes: usize, fuel: u64) -> Result<Run, Fault> {
-    let mut store = Store::new(engine(), limits(memory_bytes, crate::guest::TABLE_MAX));
+    let mut store = Store::new(engine(), limits(memory_bytes, TABLE_MAX));
     store.limiter(|limits| limits);
     refuel(&mut store, fuel);
     let mut linker = Linker::new(engine());

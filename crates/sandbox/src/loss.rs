@@ -69,13 +69,14 @@ impl LossDetector for UserLoss {
     }
 
     /// The only event of a loss detector that has a time: another module is taken here.
-    fn on_ack(&mut self, now: Instant, smoothed_rtt: Duration) {
+    fn on_ack(&mut self, now: Instant, smoothed_rtt: Duration, packets: u32) {
         let outcome = self.shared.lock().event(now, |guest| {
             let hook = guest.hooks.on_progress.as_ref()?;
+            guest.machine.area()?.put_progress(packets);
             Some(guest.machine.call(Hook::OnProgress, hook, (now.as_ps(), smoothed_rtt.as_ps())))
         });
         if let Outcome::Gone = outcome {
-            self.fallback.on_ack(now, smoothed_rtt);
+            self.fallback.on_ack(now, smoothed_rtt, packets);
         }
     }
 

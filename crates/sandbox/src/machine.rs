@@ -1,10 +1,11 @@
 //! The memory and the functions of an instance, in whichever engine runs it.
 
+use std::fmt;
+
 use crate::abi::{Area, Decision, FlowRate};
-use crate::guest::EVENT_FUEL;
 use crate::hook::Hook;
-use crate::module::{Code, Module};
-use crate::{Fault, interpreter};
+use crate::limits::EVENT_FUEL;
+use crate::{Engine, Fault, interpreter};
 
 #[cfg(feature = "compiled")]
 use crate::compiled;
@@ -31,6 +32,29 @@ pub(crate) trait Results: wasmi::WasmResults + wasmtime::WasmResults {}
 #[cfg(feature = "compiled")]
 impl<R: wasmi::WasmResults + wasmtime::WasmResults> Results for R {}
 
+/// A module in the form that an engine runs.
+pub(crate) enum Code {
+    Interpreted(wasmi::Module),
+    #[cfg(feature = "compiled")]
+    Compiled(compiled::Code),
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.engine().name())
+    }
+}
+
+impl Code {
+    pub(crate) fn engine(&self) -> Engine {
+        match self {
+            Code::Interpreted(_) => Engine::Interpreted,
+            #[cfg(feature = "compiled")]
+            Code::Compiled(_) => Engine::Compiled,
+        }
+    }
+}
+
 /// A function that an instance exports. It is called on the instance's own machine only.
 pub(crate) enum Function<P, R> {
     Interpreted(wasmi::TypedFunc<P, R>),
@@ -38,6 +62,7 @@ pub(crate) enum Function<P, R> {
     Compiled(wasmtime::TypedFunc<P, R>),
 }
 
+#[allow(clippy::large_enum_variant, reason = "a pointer more for every event of the interpreter")]
 enum Run {
     Interpreted(interpreter::Run),
     #[cfg(feature = "compiled")]
@@ -57,8 +82,8 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// Makes an instance and runs its start function, with at most this much fuel.
-    pub(crate) fn start(module: &Module, memory_bytes: usize, fuel: u64) -> Result<Machine, Fault> {
-        let run = match module.code() {
+    pub(crate) fn start(code: &Code, memory_bytes: usize, fuel: u64) -> Result<Machine, Fault> {
+        let run = match code {
             Code::Interpreted(code) => {
                 Run::Interpreted(interpreter::start(code, memory_bytes, fuel)?)
             }

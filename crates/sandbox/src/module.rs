@@ -1,13 +1,13 @@
 //! A module: a file that was read, checked and translated, and from which instances are made.
 
-use std::fmt;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
 use wasmi::{ExternType, ImportType, ValType};
 
-use crate::hook::Hook;
+use crate::hook::{Hook, ROOT};
+use crate::machine::Code;
 use crate::slot::Role;
 use crate::{Engine, LoadError, interpreter};
 
@@ -26,29 +26,6 @@ struct Inner {
     exports: [bool; Hook::ALL.len()],
 }
 
-/// A module in the form that an engine runs.
-pub(crate) enum Code {
-    Interpreted(wasmi::Module),
-    #[cfg(feature = "compiled")]
-    Compiled(crate::compiled::Code),
-}
-
-impl fmt::Debug for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.engine().name())
-    }
-}
-
-impl Code {
-    fn engine(&self) -> Engine {
-        match self {
-            Code::Interpreted(_) => Engine::Interpreted,
-            #[cfg(feature = "compiled")]
-            Code::Compiled(_) => Engine::Compiled,
-        }
-    }
-}
-
 impl Module {
     /// Reads and checks a file, for the engine that FAIRWAY_POLICY_ENGINE names.
     ///
@@ -64,7 +41,8 @@ impl Module {
     /// # Errors
     /// If they are not a policy. It never panics, and takes a time bounded by the size of the file.
     pub fn load(bytes: &[u8]) -> Result<Module, LoadError> {
-        Module::load_for(bytes, Engine::of_environment()?)
+        let engine = Engine::of_environment().map_err(|name| LoadError::UnknownEngine(name.0))?;
+        Module::load_for(bytes, engine)
     }
 
     /// Checks and translates the bytes of a WebAssembly file for `engine`. If it is the compiler
@@ -137,9 +115,6 @@ fn code_for(engine: Engine, module: wasmi::Module, bytes: &[u8]) -> Code {
 fn code_for(_: Engine, module: wasmi::Module, _: &[u8]) -> Code {
     Code::Interpreted(module)
 }
-
-/// Module and name of the function that a module may import: the square root, rounded down.
-pub(crate) const ROOT: (&str, &str) = ("fairway", "isqrt");
 
 /// True if the host has what is imported.
 fn is_offered(import: &ImportType<'_>) -> bool {

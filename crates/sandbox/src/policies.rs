@@ -5,9 +5,9 @@
 //! Parameters follow a further colon, `cc=./mine.wasm:gain=2:floor=64K`, and are parsed by the
 //! module. A bare name, `cc=wasm:mine`, is searched as `mine.wasm` in the folders that
 //! FAIRWAY_POLICIES lists. `compiled:` or `interpreted:` in place of `wasm:` also names the engine,
-//! which is otherwise that of FAIRWAY_POLICY_ENGINE, or the interpreter. Without a label, a module is used for all kinds that it supports. Items
-//! with the same file and parameters share an instance. File names with a comma or a colon are not
-//! possible.
+//! which is otherwise that of FAIRWAY_POLICY_ENGINE, or the interpreter. Without a label, a module
+//! is used for all kinds that it supports. Items with the same file, parameters and engine share an
+//! instance. File names with a comma or a colon are not possible.
 
 use std::fmt;
 use std::str::FromStr;

@@ -6,9 +6,10 @@
 use fairway_policy::{FlowId, Greedy, RateRegisters, Scheduler, Share, TransmitSample};
 use fairway_wire::Instant;
 
-use crate::guest::{EVENT_FUEL, FLOW_FUEL, Guest};
+use crate::guest::Guest;
 use crate::hook::Hook;
 use crate::instance::{Outcome, Shared};
+use crate::limits::{EVENT_FUEL, FLOW_FUEL};
 use crate::{Fault, Reason};
 
 /// An instance of a module and, after a fault, no shares at all ([`Greedy`]).

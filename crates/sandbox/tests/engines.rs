@@ -50,7 +50,7 @@ fn channel(set: &mut PolicySet, seed: u64, events: usize) -> Vec<u64> {
             set.congestion.on_credit(ack.now, ack.acked_bytes);
             set.loss.on_reordering(&sequence.late());
         }
-        set.loss.on_ack(ack.now, ack.smoothed_rtt);
+        set.loss.on_ack(ack.now, ack.smoothed_rtt, ack.acked_packets);
         let overdue = set.loss.overdue_after(ack.smoothed_rtt);
         decided.push(overdue.map_or(u64::MAX, |after| after.as_ps()));
         decided.push(set.loss.is_lost(&sequence.evidence()).into());

@@ -37,7 +37,7 @@ pub use scheduler::{
 };
 
 /// The version of the interface that this is made for.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 
 /// How a policy begins.
 pub trait Start: Sized {
