@@ -24,7 +24,7 @@ CASES = [
     ("C-AQM, hints at 10, 20, 40 % of the queue", "caqm", {**HINTS, "hint": "caqm:13K:26K:52K"}),
     ("C-AQM, hints at 20, 40, 80 %", "caqm", {**HINTS, "hint": "caqm:26K:52K:104K"}),
     ("C-AQM, hints at 40, 60, 90 %", "caqm", {**HINTS, "hint": "caqm:52K:78K:117K"}),
-    ("C-AQM, marks", "caqm", {}),
+    ("C-AQM, marks", "caqm", {"hint": "off"}),
     ("HPCC", "hpcc:max=256K:initial=256K", {"ecn": "off"}),
     ("DCQCN", "dcqcn:line=100Gbps", {}),
     ("NSCC", "nscc:max=256K:initial=256K", {}),

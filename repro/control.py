@@ -41,7 +41,7 @@ LAWS = {
     "nscc": f"nscc:max={BDP * 3 // 2}:initial={BDP * 3 // 2}",
     "swift": f"swift:target=22us:range=6us:ai=85K:min=8K:max={BDP * 3 // 2}:initial={BDP * 3 // 2}",
     "cubic": "cubic",
-    "caqm": f"caqm:max={BDP * 3 // 2}",
+    "caqm": f"caqm:max={BDP * 3 // 2}:initial={BDP * 3 // 2}",
     "dcqcn": "dcqcn:line=400Gbps",
     "timely": "timely:max=400Gbps:initial=400Gbps:low=16us:high=30us:minrtt=12us",
     "hpcc": f"hpcc:max={BDP * 3 // 2}:initial={BDP * 3 // 2}",
@@ -119,7 +119,10 @@ def table(runs, rows, name, title, note):
 
 def laws(runs, options):
     rows = [(name, f"cc={law},{DEFAULT}", {}) for name, law in LAWS.items()]
-    rows.append(("caqm, hints", f"cc={LAWS['caqm']},{DEFAULT}", {"hint": "caqm"}))
+    rows.append(("hpcc, use over 2 round trips", f"cc={LAWS['hpcc']},{DEFAULT}", {"hint": "use:25us"}))
+    small = f"cc=caqm:max={BDP * 3 // 2},{DEFAULT}"
+    rows.append(("caqm, from 32 packets", small, {}))
+    rows.append(("caqm, marks, from 32 packets", small, {"hint": "off"}))
     found = table(runs, rows, "Laws", f"time over that of the bytes alone, {options.seeds} seeds",
                   "no source has this table.")
     found.rows.append(alone(runs))

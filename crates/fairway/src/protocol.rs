@@ -212,6 +212,17 @@ impl Protocol for Core {
         self.read_datagram(io, socket, arrival, index)
     }
 
+    fn handle_cut(
+        &mut self,
+        io: &mut Io,
+        now: Instant,
+        socket: usize,
+        arrival: &Arrival<'_>,
+        cut_from: usize,
+    ) {
+        self.handle_trimmed(io, now, socket, arrival, cut_from);
+    }
+
     fn admit(&mut self, _io: &mut Io, now: Instant, received: &Received) -> bool {
         !self.closes(received) || self.can_close(now)
     }

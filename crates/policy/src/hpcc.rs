@@ -21,13 +21,20 @@
 //! * HPCC's networks lose nothing. Here a time-out, and loss beyond a tolerated share of the bytes
 //!   sent (3 %), halve the window, at most once per round trip.
 //! * A round trip is over when as many bytes as the window are acknowledged.
-//! * On several paths, the greatest use of the packets that an acknowledgement covers counts.
+//! * On several paths, the greatest use of the packets that an acknowledgement covers counts. Some
+//!   link of many is nearly always fuller than `η`; switches that average over two round trips
+//!   instead of one even that out, and let longer queues stand.
+//! * `a` is by default a third of `1 − η` of the initial window. (The paper recommends `1 − η` of
+//!   the initial window, a bandwidth-delay product, divided by the number of flows that share a
+//!   link.)
+//! * The window grows only if it limited the sender within the last round trip.
 //! * Without switches that write the field nothing changes the window but losses. Only the
 //!   simulator's switches do.
 
 use fairway_wire::{Cci, Instant};
 
 use crate::chunk::{chunk_bytes, packet_bytes};
+use crate::limited::Limited;
 use crate::losses::LossReaction;
 use crate::{AckSample, CongestionControl, LossSample};
 
@@ -38,7 +45,8 @@ pub struct HpccParameters {
     pub target_permille: u64,
     /// Additive increases in a row before a multiplicative one (s).
     pub stages: u64,
-    /// Additive increase per round trip (a), in bytes.
+    /// Additive increase per round trip (a), in bytes; 0 for a third of `1 − η` of the initial
+    /// window.
     pub increase_bytes: u64,
     /// Window at the beginning.
     pub initial_bytes: u64,
@@ -60,7 +68,7 @@ impl Default for HpccParameters {
         HpccParameters {
             target_permille: 950,
             stages: 5,
-            increase_bytes: 4096,
+            increase_bytes: 0,
             initial_bytes: 128 * 1024,
             min_bytes: 0,
             max_bytes: 8 * 1024 * 1024,
@@ -80,6 +88,7 @@ pub struct Hpcc {
     acked_bytes: u64,
     /// Additive increases since the last multiplicative change.
     stage: u64,
+    limited: Limited,
     losses: LossReaction,
     window_before_loss: u64,
 }
@@ -95,7 +104,10 @@ impl Hpcc {
         let max_bytes = parameters.max_bytes.clamp(min_bytes, most);
         let window_bytes = parameters.initial_bytes.clamp(min_bytes, max_bytes);
         let target_permille = parameters.target_permille.clamp(1, 1000);
-        let increase_bytes = parameters.increase_bytes.min(most);
+        let increase_bytes = match parameters.increase_bytes {
+            0 => window_bytes / 3000 * (1000 - target_permille),
+            bytes => bytes.min(most),
+        };
         let parameters =
             HpccParameters { target_permille, increase_bytes, min_bytes, max_bytes, ..parameters };
         Hpcc {
@@ -104,6 +116,7 @@ impl Hpcc {
             reference_bytes: window_bytes,
             acked_bytes: 0,
             stage: 0,
+            limited: Limited::default(),
             losses: LossReaction::new(parameters.tolerated_loss_permille, window_bytes),
             window_before_loss: 0,
         }
@@ -149,8 +162,9 @@ impl CongestionControl for Hpcc {
     fn on_ack(&mut self, sample: &AckSample) {
         self.losses.acked(sample.acked_bytes, self.window_bytes);
         self.acked_bytes = self.acked_bytes.saturating_add(u64::from(sample.acked_bytes));
+        let is_limited = self.limited.note(sample);
         if sample.cci.is_written() {
-            self.follow(sample.cci, sample.window_limited);
+            self.follow(sample.cci, is_limited);
         }
     }
 

@@ -34,6 +34,7 @@ mod fixed_window;
 mod flowlet;
 mod hpcc;
 mod least_round_trip;
+mod limited;
 mod losses;
 mod multipath_window;
 mod names;

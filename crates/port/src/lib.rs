@@ -12,9 +12,9 @@
 //! **May import:** `fairway-wire` (for the congestion bits), `libc`.
 //!
 //! **Invariants.** The crate carries bytes and does not interpret them. Nothing is allocated per
-//! packet. Nothing that arrives is truncated. Memory that others may write is referred to by
-//! address and copied, never borrowed. Reports of the network about a packet are counted and never
-//! end a port.
+//! packet. Nothing that arrives is truncated; what a switch has cut says so
+//! ([`Arrival::cut_from`]). Memory that others may write is referred to by address and copied,
+//! never borrowed. Reports of the network about a packet are counted and never end a port.
 //!
 //! **How to test:** `cargo test -p fairway-port` (over the loopback interface, IPv4 and IPv6).
 

@@ -124,6 +124,18 @@ pub trait Protocol: Sized + Send {
         arrival: &'a Arrival<'_>,
         index: usize,
     ) -> Option<Parsed<'a, Self>>;
+    /// Handles a packet of which only the beginning arrived, because a switch has cut off the end
+    /// of its `cut_from` bytes. No checksum of it has been checked. A protocol that cannot use it
+    /// ignores it.
+    fn handle_cut(
+        &mut self,
+        _io: &mut Io<Self::Own>,
+        _now: Instant,
+        _socket: usize,
+        _arrival: &Arrival<'_>,
+        _cut_from: usize,
+    ) {
+    }
     /// Called before a packet is passed to the device. Returns false if it is to be dropped.
     fn admit(
         &mut self,

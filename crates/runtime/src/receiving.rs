@@ -79,6 +79,9 @@ pub fn handle_arrival<P: Protocol>(
     arrival: &Arrival<'_>,
 ) {
     protocol.arrival_begins();
+    if let Some(cut_from) = arrival.cut_from() {
+        return protocol.handle_cut(io, now, socket, arrival, cut_from);
+    }
     for index in 0..arrival.segments() {
         let Some(parsed) = protocol.parse(io, socket, arrival, index) else { continue };
         let acknowledged = protocol.acknowledged();

@@ -11,7 +11,8 @@ pub struct CaqmSpec {
     pub low: u32,
     /// Length above which a port is congested.
     pub high: u32,
-    /// Length from which the hint is 0. Up to `high` it is 255, and linear in between.
+    /// Length from which the hint is 0. Up to `low` it is 255, at `high` 128, and linear in
+    /// between.
     pub zero: u32,
 }
 
@@ -25,11 +26,19 @@ impl CaqmSpec {
     /// included. `congested` is the state of the port.
     pub(crate) fn write(&self, congested: &mut bool, length: u32) -> Cci {
         *congested = length > if *congested { self.low } else { self.high };
-        let range = u64::from(self.zero.saturating_sub(self.high).max(1));
-        let above = u64::from(length.saturating_sub(self.high)).min(range);
-        let hint = (255 * (range - above) / range) as u8;
+        let hint = match length > self.high {
+            true => scale(length, self.high, self.zero, Cci::AT_THRESHOLD, 0),
+            false => scale(length, self.low, self.high, u8::MAX, Cci::AT_THRESHOLD),
+        };
         if *congested { Cci::congested(hint) } else { Cci::increase(hint) }
     }
+}
+
+/// The value of `length` on a line that falls from `most` at `from` to `least` at `to`.
+fn scale(length: u32, from: u32, to: u32, most: u8, least: u8) -> u8 {
+    let range = u64::from(to.saturating_sub(from).max(1));
+    let left = range - u64::from(length.saturating_sub(from)).min(range);
+    least + (u64::from(most - least) * left / range) as u8
 }
 
 /// What switches write.
@@ -37,11 +46,10 @@ impl CaqmSpec {
 pub enum HintSpec {
     /// C-AQM's hints.
     Caqm(CaqmSpec),
-    /// How much of a port's link is used ([`Cci::of_link_use`]), over about a round trip of so many
-    /// picoseconds, not 0.
+    /// How much of a port's link is used ([`Cci::of_link_use`]).
     LinkUse {
-        /// The round trip.
-        round_trip_ps: u64,
+        /// Time over which the use is averaged, not 0.
+        over_ps: u64,
     },
 }
 
@@ -61,18 +69,12 @@ impl PortTelemetry {
     /// what is queued, this packet included, takes `waits_ps`. Returns the use of the link: of the
     /// last round trip as an average whose older part fades, and of the queue the part of a round
     /// trip that it takes to leave (HPCC's `U`, computed as PINT's switches do).
-    pub(crate) fn count(
-        &mut self,
-        now: u64,
-        round_trip_ps: u64,
-        takes_ps: u64,
-        waits_ps: u64,
-    ) -> u64 {
-        let passed = now.saturating_sub(self.left_ps).min(round_trip_ps);
+    pub(crate) fn count(&mut self, now: u64, over_ps: u64, takes_ps: u64, waits_ps: u64) -> u64 {
+        let passed = now.saturating_sub(self.left_ps).min(over_ps);
         self.left_ps = now;
-        let share = |ps: u64| (u128::from(ps) << 16) / u128::from(round_trip_ps);
-        let fades = u128::from(self.link_use) * u128::from(passed) / u128::from(round_trip_ps);
-        let waiting = share(waits_ps) * u128::from(passed) / u128::from(round_trip_ps);
+        let share = |ps: u64| (u128::from(ps) << 16) / u128::from(over_ps);
+        let fades = u128::from(self.link_use) * u128::from(passed) / u128::from(over_ps);
+        let waiting = share(waits_ps) * u128::from(passed) / u128::from(over_ps);
         self.link_use -= fades as u64;
         self.link_use = self.link_use.saturating_add((share(takes_ps) + waiting) as u64);
         self.link_use
@@ -104,12 +106,15 @@ mod tests {
         let mut congested = false;
         let mut at = |length| spec.write(&mut congested, length);
         assert_eq!(at(4096), Cci::increase(255));
-        assert_eq!(at(32_768), Cci::increase(255));
-        // 1,024 of 4,096 bytes above: three quarters of 255.
-        assert_eq!(at(33_792), Cci::congested(191));
-        assert_eq!(at(40_000), Cci::congested(0));
-        assert_eq!(at(8193), Cci::congested(255));
         assert_eq!(at(8192), Cci::increase(255));
-        assert_eq!(at(8193), Cci::increase(255));
+        // Half of the way from LOW to HIGH, and HIGH.
+        assert_eq!(at(20_480), Cci::increase(191));
+        assert_eq!(at(32_768), Cci::increase(128));
+        // 1,024 of 4,096 bytes above: three quarters of 128.
+        assert_eq!(at(33_792), Cci::congested(96));
+        assert_eq!(at(40_000), Cci::congested(0));
+        assert_eq!(at(8193), Cci::congested(254));
+        assert_eq!(at(8192), Cci::increase(255));
+        assert_eq!(at(8193), Cci::increase(254));
     }
 }

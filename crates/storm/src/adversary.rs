@@ -1,7 +1,7 @@
 //! The faults of the simulated network: one seeded decision per packet, link and path.
 
 use fairway_device::random::Random;
-use fairway_ub::wire::{Duration, Ecn, Instant};
+use fairway_ub::wire::{Cci, Duration, Ecn, Instant};
 use std::collections::BTreeMap;
 
 /// Kind of fault. Each occurrence is counted, so that a test can check that the fault was injected.
@@ -24,6 +24,8 @@ pub enum Fault {
     CorruptPayload,
     /// A switch marks a packet as congested (ECN).
     Mark,
+    /// A switch writes congestion information into a data packet (NTH CCI).
+    Hint,
     /// A packet is lost because two nodes cannot reach each other.
     Partition,
     /// A packet is lost because one path, in one direction, is down.
@@ -70,7 +72,7 @@ pub enum Fault {
 
 impl Fault {
     /// Number of faults.
-    pub const COUNT: usize = 29;
+    pub const COUNT: usize = 30;
     /// All faults, in the order of their numbers.
     pub const ALL: [Fault; Self::COUNT] = [
         Fault::Loss,
@@ -81,6 +83,7 @@ impl Fault {
         Fault::CorruptHeader,
         Fault::CorruptPayload,
         Fault::Mark,
+        Fault::Hint,
         Fault::Partition,
         Fault::Blackhole,
         Fault::Pause,
@@ -105,6 +108,9 @@ impl Fault {
     ];
 }
 
+/// Place of the congestion information in a datagram.
+const CCI: std::ops::Range<usize> = 11..13;
+
 /// Fault rates of the network. Probabilities are in thousandths of packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NetworkFaults {
@@ -128,6 +134,8 @@ pub struct NetworkFaults {
     pub corrupt: u32,
     /// Packets that are marked.
     pub mark: u32,
+    /// Data packets into which switches write congestion information.
+    pub hint: u32,
     /// Minimum latency of a packet.
     pub latency: Duration,
     /// Maximum additional latency of a path.
@@ -290,6 +298,24 @@ impl Adversary {
         deliveries
     }
 
+    /// Has the switches of a way write congestion information into a data packet. The header check
+    /// leaves the field out.
+    pub(crate) fn write_hint(&mut self, way: (usize, usize, u8), bytes: &mut [u8]) {
+        let permille = self.network_faults.hint;
+        if self.healed || permille == 0 {
+            return;
+        }
+        let random = &mut self.link(way).random;
+        if !random.chance(permille) {
+            return;
+        }
+        let hint = random.below(256) as u8;
+        let hint = random.pick(&[0, 1, Cci::AT_THRESHOLD, 255, 255, hint]);
+        let cci = if random.chance(400) { Cci::congested(hint) } else { Cci::increase(hint) };
+        bytes[CCI].copy_from_slice(&cci.bits().to_be_bytes());
+        self.count(Fault::Hint);
+    }
+
     /// Flips bits. Returns false if the damage makes the UDP checksum drop the packet.
     fn damage(&mut self, delivery: &mut Delivery, header: usize, random: &mut Random) -> bool {
         if delivery.bytes.len() > header && random.chance(500) {
@@ -304,8 +330,8 @@ impl Adversary {
                 delivery.bytes[bit / 8] ^= 1 << (bit % 8);
             }
         }
-        // The check leaves bytes 11 and 12 out: switches may write them (CCI).
-        let checked = |bytes: &[u8]| [&bytes[..11], &bytes[13..]].concat();
+        // The check leaves out what switches may write.
+        let checked = |bytes: &[u8]| [&bytes[..CCI.start], &bytes[CCI.end..]].concat();
         delivery.damaged = checked(&delivery.bytes) != checked(&whole);
         true
     }

@@ -4,7 +4,7 @@ use crate::adversary::Delivery;
 use crate::operation::Missed;
 use fairway_device::drive::{self, AccessOf, Driver, OutcomeOf, OutputOf};
 use fairway_ub::control::CongestionProcessor;
-use fairway_ub::wire::{Duration, Instant};
+use fairway_ub::wire::{Cci, Duration, Instant};
 use fairway_ub::{ChannelId, CompletionQueueId, DropReason, LocalRange, Received, UbDevice};
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -112,6 +112,8 @@ pub(crate) struct ChannelNote {
     /// Time at which a packet of the channel was last accepted.
     pub(crate) last_received_at: Instant,
     pub(crate) last_data: Option<Received>,
+    /// The worst congestion information of the data packets since the last acknowledgement.
+    pub(crate) cci: Cci,
     /// Sequence numbers whose packet, or a void in its place, was accepted.
     pub(crate) taken: BTreeSet<u32>,
     /// Numbers of the datagrams that were accepted.

@@ -126,6 +126,9 @@ const PRESSURE: u64 = 156_503;
 /// The same for packets that switches trim.
 const TRIMMING: u64 = 200_735;
 
+/// The same for congestion information that switches write.
+const HINTS: u64 = 10_020;
+
 /// The same for what is acknowledged beside every so many packets.
 const ACKNOWLEDGING: u64 = 8;
 
@@ -226,6 +229,7 @@ impl Plan {
         policies::give_credit(&mut Random::fork(seed, 10), &mut links, &mut schedulers);
         policies::use_signals(seed, &mut links);
         policies::use_flowlets(seed, &extras, &mut links);
+        policies::follow_hints(seed, network_faults.hint, &mut links);
         let mut random = Random::fork(seed, 3);
         let random = &mut random;
         let operations = random.magnitude(300);
@@ -503,10 +507,12 @@ fn draw_weather(seed: u64) -> NetworkFaults {
         heavy_tail: sometimes(300, &[10, 100]),
         corrupt: sometimes(250, &[5, 50]),
         mark: sometimes(250, &[20, 300]),
+        hint: 0,
         latency: Duration::from_ns(u64::from(sometimes(1000, &[500, 2_000, 20_000, 100_000]))),
         latency_spread: Duration::from_ns(u64::from(sometimes(500, &[100, 2_000, 50_000]))),
     };
     trim_some(seed, &mut network_faults);
+    network_faults.hint = self::sometimes(&mut Random::fork(seed, HINTS), 100, &[50, 500, 1000]);
     network_faults
 }
 

@@ -43,7 +43,7 @@ impl Recorded {
 /// (`xtask storm --bug NAME --plan-of SEED`).
 pub(crate) const RECORDED: [Recorded; 37] = [
     Recorded::seed(InjectedBug::TakeLast, 7_533_577),
-    Recorded::run(InjectedBug::CountOvertaking, 7_495_720, 2_546),
+    Recorded::run(InjectedBug::CountOvertaking, 7_495_720, 3_619),
     Recorded::seed(InjectedBug::RetryAtOnce, 7_483_350),
     Recorded::seed(InjectedBug::ReadLate, 5_214),
     Recorded::new(InjectedBug::CloseApart, 79_048_388, 9),

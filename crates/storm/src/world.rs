@@ -18,7 +18,7 @@ use crate::trace::{Trace, summary};
 use fairway_device::drive::{self, Driver};
 use fairway_device::random::Random;
 use fairway_ub::policy::PolicySpec;
-use fairway_ub::wire::{self, Cna, Decoded, Duration, Instant, MAX_HEADER, Packet, Route};
+use fairway_ub::wire::{self, Cci, Cna, Decoded, Duration, Instant, MAX_HEADER, Packet, Route};
 use fairway_ub::{
     AtomicExecution, ChannelId, DropReason, InjectedBug, Limits, Profile, Received, SegmentId,
     Transmit, UbDevice, Verdict,
@@ -244,6 +244,7 @@ impl World {
             peer_incarnation: self.nodes[peer].incarnation,
             last_received_at: self.now,
             last_data: None,
+            cci: Cci::NONE,
             taken: BTreeSet::new(),
             datagrams: BTreeSet::new(),
         };
@@ -509,6 +510,7 @@ impl World {
             .into());
         };
         self.note_store(node, (peer, life), transmit)?;
+        self.check_cci(node, transmit)?;
         self.trace.stir_bytes(&bytes[..header]);
         self.trace.line(now, node, || {
             format!("> {}", summary(&transmit.route, &transmit.packet, length))
@@ -521,6 +523,9 @@ impl World {
         here.wire_free = here.wire_free.max(now) + time;
         let leaves = here.wire_free;
         let way = (node, peer, transmit.route.path);
+        if let Packet::Data(_) = transmit.packet {
+            self.adversary.write_hint(way, &mut bytes);
+        }
         for delivery in self.adversary.fate(now, way, bytes, header) {
             let at = leaves + delivery.after;
             self.agenda.add(at, WorldEvent::Arrive { node: peer, delivery });

@@ -154,11 +154,13 @@ pub enum InjectedBug {
     ResendAnyTrimmed,
     /// Leave packets in flight on a path that probes take out of use.
     LeaveInFlight,
+    /// Report congestion information again that an acknowledgement has reported.
+    KeepCongestion,
 }
 
 impl InjectedBug {
     /// Every injected bug.
-    pub const ALL: [InjectedBug; 72] = [
+    pub const ALL: [InjectedBug; 73] = [
         InjectedBug::SkipDuplicateCheck,
         InjectedBug::WrapPsnEarly,
         InjectedBug::AcknowledgeBeforePlacement,
@@ -231,5 +233,6 @@ impl InjectedBug {
         InjectedBug::KeepPast,
         InjectedBug::ResendAnyTrimmed,
         InjectedBug::LeaveInFlight,
+        InjectedBug::KeepCongestion,
     ];
 }

@@ -95,6 +95,38 @@ impl Core {
         Some(Parsed { received, payload, context: Header { index, length: header_len } })
     }
 
+    /// Passes the headers of a data packet to the engine: a switch has cut off the end of its
+    /// `cut_from` bytes.
+    ///
+    /// Nothing but these headers proves what was sent. Their check covers the number of payload
+    /// bytes, which the length in UDP's header gives, so they are as hard to forge as those of a
+    /// whole packet. Of all that may be cut only data is of use: a padded set-up message whose
+    /// padding is missing proves no path.
+    pub(super) fn handle_trimmed(
+        &mut self,
+        io: &Io,
+        now: Instant,
+        socket: usize,
+        arrival: &Arrival<'_>,
+        cut_from: usize,
+    ) {
+        let bytes = arrival.segment(0);
+        let Ok(Decoded::Packet { route, packet: packet @ Packet::Data(_), header_len }) =
+            self.channels.decode(bytes, cut_from)
+        else {
+            self.counters.undecodable += 1;
+            return;
+        };
+        let payload = (cut_from - header_len) as u32;
+        let received = Received { route, packet, payload, ecn: arrival.ecn(), hops: 0 };
+        let ends = (io.engine, socket);
+        if !source_is_right(&self.channels, &received, arrival.from(), ends) {
+            self.counters.wrong_source += 1;
+            return;
+        }
+        self.nic.handle_trimmed(now, &received);
+    }
+
     /// Counts a wrong key that a peer has used, for the peer's address.
     pub(super) fn note_guess(&mut self, now: Instant, received: &Received) {
         let number = received.route.destination_tpn.value();

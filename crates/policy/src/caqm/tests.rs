@@ -102,6 +102,8 @@ fn window_stays_within_its_limits_for_any_samples() {
     let wild = CaqmParameters {
         beta_permille: most,
         increase_packets: most,
+        fast_permille: most,
+        initial_bytes: most,
         min_bytes: 0,
         max_bytes: most,
         tolerated_loss_permille: most,
@@ -118,34 +120,68 @@ fn window_stays_within_its_limits_for_any_samples() {
     }
 }
 
+/// Acknowledgements of eight packets each, with a hint of which only the first finds that the
+/// window held data back.
+fn hinted(cci: Cci, window_limited: bool) -> AckSample {
+    AckSample { cci, window_limited, smoothed_rtt: Duration::from_us(10), ..ack(8, 0) }
+}
+
 #[test]
-fn a_granted_increase_is_in_proportion_to_the_hint() {
+fn a_granted_increase_adds_four_packets_in_a_window() {
     let mut caqm = caqm();
-    let granted = |hint| AckSample { cci: Cci::increase(hint), ..ack(8, 0) };
     // A quarter of the window of 32,000 bytes, of 4,000 bytes per window. Marks do not count.
-    caqm.on_ack(&AckSample { marked_packets: 8, ..granted(255) });
+    let granted = Cci::increase(Cci::AT_THRESHOLD);
+    caqm.on_ack(&AckSample { marked_packets: 8, ..hinted(granted, true) });
     assert_eq!(caqm.window_bytes(), 33_000);
-    // 4,000 x 51/255 x 8,000/33,000 = 193.
-    caqm.on_ack(&granted(51));
-    assert_eq!(caqm.window_bytes(), 33_193);
-    caqm.on_ack(&AckSample { window_limited: false, ..granted(255) });
-    caqm.on_ack(&granted(0));
+    // 4,000 x 8,000/33,000 = 969, though the wire was the limit in between.
+    caqm.on_ack(&hinted(Cci::increase(200), false));
+    assert_eq!(caqm.window_bytes(), 33_969);
+    // A round trip later the window was not the limit any more.
+    let now = Instant::ZERO + Duration::from_us(11);
+    caqm.on_ack(&AckSample { now, ..hinted(granted, false) });
     // Neither C nor I: the window stays.
-    caqm.on_ack(&AckSample { cci: Cci::from_bits(9), ..ack(8, 0) });
-    assert_eq!(caqm.window_bytes(), 33_193);
+    caqm.on_ack(&hinted(Cci::from_bits(9), true));
+    assert_eq!(caqm.window_bytes(), 33_969);
+}
+
+#[test]
+fn without_queues_the_window_doubles_with_each_window_of_acknowledged_bytes() {
+    let mut caqm = caqm();
+    let free = hinted(Cci::increase(255), true);
+    // The first 32,000 bytes show that no queue is long.
+    (0..4).for_each(|_| caqm.on_ack(&free));
+    let before = caqm.window_bytes();
+    assert!((35_000..36_000).contains(&before), "{before}");
+    (0..6).for_each(|_| caqm.on_ack(&free));
+    // All 48,000 bytes since then, and about 800 for each 8,000 of them.
+    let after = caqm.window_bytes();
+    assert!((before + 48_000..before + 53_000).contains(&after), "{before} {after}");
+    // One queue that is longer ends that, until another window has shown none.
+    caqm.on_ack(&hinted(Cci::increase(254), true));
+    let slow = caqm.window_bytes();
+    caqm.on_ack(&free);
+    assert!(caqm.window_bytes() - slow <= 400, "{slow} {}", caqm.window_bytes());
+}
+
+#[test]
+fn the_initial_window_is_a_parameter() {
+    let parameters = CaqmParameters { initial_bytes: 100_000, ..Default::default() };
+    assert_eq!(Caqm::new(parameters, MTU).window_bytes(), 100_000);
 }
 
 #[test]
 fn congestion_lowers_the_window_by_at_most_half_of_the_acknowledged_bytes() {
     let mut caqm = caqm();
     let congested = |hint| AckSample { cci: Cci::congested(hint), ..ack(8, 0) };
+    // A queue that has been longer, and is short again.
     caqm.on_ack(&congested(255));
+    caqm.on_ack(&congested(Cci::AT_THRESHOLD));
     assert_eq!(caqm.window_bytes(), 32_000);
     caqm.on_ack(&congested(0));
     assert_eq!(caqm.window_bytes(), 28_000);
-    // 8,000 x 204/510 = 3,200.
-    caqm.on_ack(&congested(51));
-    assert_eq!(caqm.window_bytes(), 24_800);
+    // 8,000 x 96/256 = 3,000.
+    caqm.on_ack(&congested(32));
+    assert_eq!(caqm.window_bytes(), 25_000);
     for _ in 0..100 {
         caqm.on_ack(&congested(0));
     }
@@ -155,7 +191,7 @@ fn congestion_lowers_the_window_by_at_most_half_of_the_acknowledged_bytes() {
 #[test]
 fn marks_count_again_after_32_packets_without_hints() {
     let mut caqm = caqm();
-    caqm.on_ack(&AckSample { cci: Cci::increase(0), ..ack(8, 0) });
+    caqm.on_ack(&AckSample { cci: Cci::congested(255), ..ack(8, 0) });
     caqm.on_ack(&ack(31, 0));
     assert_eq!(caqm.window_bytes(), 32_000);
     caqm.on_ack(&ack(1, 0));

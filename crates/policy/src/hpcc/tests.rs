@@ -49,8 +49,19 @@ fn increases_are_additive_and_then_in_proportion() {
     hpcc.on_ack(&ack(1, 8));
     assert!(hpcc.window_bytes().abs_diff(102_000 * 19 / 10 + 1000) <= 2);
     // A sender that does not use its window does not get a larger one.
-    hpcc.on_ack(&AckSample { window_limited: false, ..ack(500_000, 1) });
+    let now = Instant::ZERO + Duration::from_us(1);
+    hpcc.on_ack(&AckSample { now, window_limited: false, ..ack(500_000, 1) });
     assert!(hpcc.window_bytes().abs_diff(102_000 * 19 / 10 + 1000) <= 2);
+}
+
+#[test]
+fn the_additive_increase_follows_from_the_initial_window() {
+    // A third of the 5 % of 120,000 bytes that are not aimed at.
+    let parameters =
+        HpccParameters { increase_bytes: 0, initial_bytes: 120_000, ..HpccParameters::default() };
+    let mut hpcc = Hpcc::new(parameters, MTU);
+    hpcc.on_ack(&ack(1_000, 1));
+    assert_eq!(hpcc.window_bytes(), 122_000);
 }
 
 #[test]

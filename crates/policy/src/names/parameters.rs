@@ -285,14 +285,17 @@ impl Parameters for DcqcnParameters {
 
 impl Parameters for CaqmParameters {
     const NAME: &'static str = Caqm::NAME;
-    const FIELDS: &'static [&'static str] = &["beta", "ai", "min", "max", "loss"];
-    const KNOWN: &'static str = "it takes beta=, loss= (thousandths), ai= (packets, not zero), \
-                                 min= and max= (bytes; min at most max)";
+    const FIELDS: &'static [&'static str] =
+        &["beta", "ai", "fast", "initial", "min", "max", "loss"];
+    const KNOWN: &'static str = "it takes beta=, fast=, loss= (thousandths), ai= (packets, not \
+                                 zero), initial=, min= and max= (bytes; min at most max)";
 
     fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
         Some(match name {
             "beta" => Slot::Share(&mut self.beta_permille),
             "ai" => Slot::Count(&mut self.increase_packets),
+            "fast" => Slot::Share(&mut self.fast_permille),
+            "initial" => Slot::Bytes(&mut self.initial_bytes),
             "min" => Slot::Bytes(&mut self.min_bytes),
             "max" => Slot::Bytes(&mut self.max_bytes),
             "loss" => Slot::Share(&mut self.tolerated_loss_permille),

@@ -69,7 +69,7 @@ fn printed_specification_parses_to_the_same() {
         "cc=dcqcn,path=spray,loss=path-order",
         "cc=dcqcn:line=10Gbps:min=1Kbps:ai=5Mbps:hai=50Mbps:g=16:timer=300us:bytes=1M:cnp=4us:\
          window=2M:loss=7,path=spray,loss=receiver",
-        "cc=caqm:beta=300:ai=2:min=4K:max=1M:loss=0,path=spray,loss=path-order",
+        "cc=caqm:beta=300:ai=2:fast=250:initial=64K:min=4K:max=1M:loss=0,path=spray,loss=path-order",
         "cc=swift:target=1us:range=2us:hop=2us:endpoint=50us:fsmin=40K:fsmax=120K,path=spray,loss=sack",
         "cc=eqds,path=spray,loss=sack",
         "cc=eqds:line=10Gbps:quantum=16K:window=128K:ahead=32K:max=4M:timeout=1ms,path=p2c,loss=sack",

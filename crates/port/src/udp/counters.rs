@@ -25,6 +25,8 @@ pub struct PortCounters {
     pub packets_sent_as_frames: u64,
     /// Packets among those received that were such frames.
     pub packets_received_as_frames: u64,
+    /// Packets among those received whose end a switch has cut off (trimmed).
+    pub packets_received_cut: u64,
     /// Frames dropped because they were damaged, or for no socket.
     pub frames_dropped: u64,
     /// Attempts to send that found the kernel's buffers, or the shared memory, full.
@@ -49,6 +51,7 @@ impl std::ops::AddAssign for PortCounters {
         self.packets_dropped_in_memory += other.packets_dropped_in_memory;
         self.packets_sent_as_frames += other.packets_sent_as_frames;
         self.packets_received_as_frames += other.packets_received_as_frames;
+        self.packets_received_cut += other.packets_received_cut;
         self.frames_dropped += other.frames_dropped;
         self.blocked += other.blocked;
         self.icmp_errors += other.icmp_errors;

@@ -45,6 +45,12 @@ impl ReceiveBuffer {
         self.arrived(from, ecn, len, segment_size)
     }
 
+    /// Returns the arrival of the first `len` bytes of a packet of `cut_from` bytes, whose end a
+    /// switch has cut off.
+    pub fn holding_cut(&self, from: Address, ecn: Ecn, len: usize, cut_from: usize) -> Arrival<'_> {
+        Arrival { cut_from: Some(cut_from), ..self.arrived(from, ecn, len, 0) }
+    }
+
     /// Returns the bytes `at..at + len` of the last arrival.
     pub(crate) fn received(&self, at: usize, len: usize) -> &[u8] {
         self.bytes.bytes(at, len)
@@ -67,7 +73,8 @@ impl ReceiveBuffer {
     ) -> Arrival<'_> {
         let segment_size = if coalesced == 0 || coalesced > len { len } else { coalesced };
         let segments = if len == 0 { 1 } else { len.div_ceil(segment_size) };
-        Arrival { buffer: self, from, ecn, stamped_ns: 0, len, segment_size, segments }
+        let cut_from = None;
+        Arrival { buffer: self, from, ecn, stamped_ns: 0, len, segment_size, segments, cut_from }
     }
 }
 
@@ -81,6 +88,7 @@ pub struct Arrival<'a> {
     len: usize,
     segment_size: usize,
     segments: usize,
+    cut_from: Option<usize>,
 }
 
 impl Arrival<'_> {
@@ -118,6 +126,12 @@ impl Arrival<'_> {
     /// Number of packets; at least one.
     pub fn segments(&self) -> usize {
         self.segments
+    }
+
+    /// Length of the packet that was sent, if a switch has cut off its end ("trimmed" it). The
+    /// arrival is then this one packet. No checksum of it has been checked.
+    pub fn cut_from(&self) -> Option<usize> {
+        self.cut_from
     }
 
     /// Returns packet `index`, including its header.

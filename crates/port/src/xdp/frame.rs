@@ -129,10 +129,17 @@ pub struct Packet {
     pub start: usize,
     /// Bytes of the payload.
     pub length: usize,
+    /// Bytes of the payload that was sent, if a switch has cut off its end.
+    pub cut_from: Option<usize>,
 }
 
 /// Finds the UDP packet in a frame, and checks its lengths and checksums. `None`: it is damaged, of
 /// another kind, or claims a source that no packet of a network has, such as this host itself.
+///
+/// A switch that trims a packet cuts the frame, and leaves the length in UDP's header, which
+/// therefore exceeds what has arrived; the length in the IP header may be that of the frame or the
+/// old one. The checksum of such a packet covers bytes that are missing, so it is not checked: the
+/// receiver has to authenticate what it reads.
 pub fn parse(frame: &[u8]) -> Option<Packet> {
     let ip = frame.get(ETHERNET..)?;
     let (from, to, ecn, udp_at, end) = match frame[12..14] {
@@ -140,10 +147,12 @@ pub fn parse(frame: &[u8]) -> Option<Packet> {
         [0x86, 0xdd] => parse_v6(ip)?,
         _ => return None,
     };
-    let udp = ip.get(udp_at..end).filter(|udp| udp.len() >= UDP)?;
+    let udp = ip.get(udp_at..end.min(ip.len())).filter(|udp| udp.len() >= UDP)?;
     let length = usize::from(u16::from_be_bytes([udp[4], udp[5]]));
-    let udp = udp.get(..length).filter(|udp| udp.len() >= UDP)?;
-    if !is_source(from) || from == to || !is_sound(ip, udp_at, udp) {
+    let is_cut = length > udp.len();
+    let udp = udp.get(..length.min(udp.len())).filter(|udp| udp.len() >= UDP)?;
+    let is_whole = end <= ip.len() && is_sound(ip, udp_at, udp);
+    if !is_source(from) || from == to || !(is_cut || is_whole) {
         return None;
     }
     let port = |at: usize| u16::from_be_bytes([udp[at], udp[at + 1]]);
@@ -152,7 +161,8 @@ pub fn parse(frame: &[u8]) -> Option<Packet> {
         to: Address::from((to, port(2))),
         ecn: crate::udp::ecn_from_bits(ecn.into()),
         start: ETHERNET + udp_at + UDP,
-        length: length - UDP,
+        length: udp.len() - UDP,
+        cut_from: is_cut.then_some(length - UDP),
     })
 }
 
@@ -165,7 +175,7 @@ fn parse_v4(ip: &[u8]) -> Option<Parsed> {
     let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
     let mut sum = Sum::default();
     sum.add(header);
-    let sound = sum.folded() == [0xff, 0xff] && total <= ip.len();
+    let sound = sum.folded() == [0xff, 0xff];
     if header[0] != 0x45 || fragment != 0 || header[9] != UDP_PROTOCOL || !sound {
         return None;
     }
@@ -177,7 +187,7 @@ fn parse_v4(ip: &[u8]) -> Option<Parsed> {
 fn parse_v6(ip: &[u8]) -> Option<Parsed> {
     let header: &[u8; V6] = ip.first_chunk()?;
     let total = V6 + usize::from(u16::from_be_bytes([header[4], header[5]]));
-    if header[0] >> 4 != 6 || header[6] != UDP_PROTOCOL || total > ip.len() {
+    if header[0] >> 4 != 6 || header[6] != UDP_PROTOCOL {
         return None;
     }
     let address =

@@ -171,6 +171,9 @@ impl Frames {
     /// Takes the next packets of a queue as one arrival: those that the kernel would coalesce.
     fn take<'b>(&mut self, queue: usize, buffer: &'b mut ReceiveBuffer) -> Option<Arrival<'b>> {
         let (first, number) = self.queues[queue].next?;
+        if let Some(cut_from) = first.cut_from {
+            return self.take_cut(queue, cut_from, buffer);
+        }
         let (mut bytes, mut packets) = (0, 0);
         loop {
             let Queue { socket, next } = &mut self.queues[queue];
@@ -185,7 +188,8 @@ impl Frames {
                 break;
             }
             let joins = |(packet, _): &(Packet, usize)| {
-                packet.from == first.from
+                packet.cut_from.is_none()
+                    && packet.from == first.from
                     && packet.ecn == first.ecn
                     && (1..=first.length).contains(&packet.length)
                     && bytes + packet.length <= ReceiveBuffer::CAPACITY
@@ -199,6 +203,26 @@ impl Frames {
         counters.packets_received_as_frames += packets as u64;
         counters.bytes_received += bytes as u64;
         Some(buffer.holding(first.from, first.ecn, bytes, first.length))
+    }
+
+    /// Takes the next packet of a queue, whose end a switch has cut off.
+    fn take_cut<'b>(
+        &mut self,
+        queue: usize,
+        cut_from: usize,
+        buffer: &'b mut ReceiveBuffer,
+    ) -> Option<Arrival<'b>> {
+        let Queue { socket, next } = &mut self.queues[queue];
+        let (packet, _) = next.take()?;
+        let payload = socket.peek()?.get(packet.start..packet.start + packet.length)?;
+        buffer.room_for(packet.length).copy_from_slice(payload);
+        socket.pop();
+        let counters = self.port.counters_mut();
+        counters.packets_received += 1;
+        counters.packets_received_as_frames += 1;
+        counters.packets_received_cut += 1;
+        counters.bytes_received += packet.length as u64;
+        Some(buffer.holding_cut(packet.from, packet.ecn, packet.length, cut_from))
     }
 }
 

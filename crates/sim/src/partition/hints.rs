@@ -20,10 +20,10 @@ impl Partition {
             let telemetry = &mut self.tallies[port as usize].telemetry;
             let written = match hint {
                 HintSpec::Caqm(spec) => spec.write(&mut telemetry.congested, length),
-                HintSpec::LinkUse { round_trip_ps } => {
+                HintSpec::LinkUse { over_ps } => {
                     let link = &self.ports[port as usize];
                     let (takes, waits) = (link.time(meta.bytes), link.time(length));
-                    Cci::of_link_use(telemetry.count(now, round_trip_ps, takes, waits))
+                    Cci::of_link_use(telemetry.count(now, over_ps, takes, waits))
                 }
             };
             received.route.cci = received.route.cci.worst(written);

@@ -177,8 +177,8 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "HOW",
         "what switches write into data packets: off; caqm[:LOW:HIGH:ZERO] for cc=caqm, queue \
          lengths at which congestion ends and begins, and the hint is 0 (20, 40 and 80 %); \
-         use[:TIME] for cc=hpcc, the use of links over a round trip; default: use with cc=hpcc, \
-         otherwise off",
+         use[:TIME] for cc=hpcc, the use of links over TIME (a round trip); default: caqm with \
+         cc=caqm, use with cc=hpcc, otherwise off",
     ),
     (
         "shared-buffer",

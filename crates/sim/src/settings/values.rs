@@ -106,11 +106,12 @@ pub(super) fn hint(text: &str) -> Option<Hints> {
 /// Whether switches write hints, and which.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Hints {
-    /// The use of links if the congestion control is HPCC, and otherwise nothing.
+    /// The use of links if the congestion control is HPCC, C-AQM's hints if it is C-AQM, and
+    /// otherwise nothing.
     #[default]
     ByPolicy,
     Off,
-    /// The use of links, over a round trip of so many picoseconds, or the network's.
+    /// The use of links, over so many picoseconds, or a round trip of the network.
     LinkUse(Option<u64>),
     /// In proportion to the room of a port.
     OfQueue,
@@ -122,13 +123,15 @@ impl Hints {
     pub(super) fn spec(self, scenario: &Scenario, policies: Option<&Policies>) -> Option<HintSpec> {
         let (bytes, base_rtt_ps) = (scenario.queue.bytes, scenario.base_rtt_ps());
         let congestion = policies.map(|policies| &policies.built_in().congestion);
-        match self {
-            Hints::ByPolicy if !matches!(congestion, Some(CongestionSpec::Hpcc(_))) => None,
-            Hints::Off => None,
-            Hints::ByPolicy | Hints::LinkUse(None) => {
-                Some(HintSpec::LinkUse { round_trip_ps: base_rtt_ps.max(1) })
-            }
-            Hints::LinkUse(Some(round_trip_ps)) => Some(HintSpec::LinkUse { round_trip_ps }),
+        let chosen = match (self, congestion) {
+            (Hints::ByPolicy, Some(CongestionSpec::Hpcc(_))) => Hints::LinkUse(None),
+            (Hints::ByPolicy, Some(CongestionSpec::Caqm(_))) => Hints::OfQueue,
+            (chosen, _) => chosen,
+        };
+        match chosen {
+            Hints::ByPolicy | Hints::Off => None,
+            Hints::LinkUse(None) => Some(HintSpec::LinkUse { over_ps: base_rtt_ps.max(1) }),
+            Hints::LinkUse(Some(over_ps)) => Some(HintSpec::LinkUse { over_ps }),
             Hints::OfQueue => Some(HintSpec::Caqm(CaqmSpec::of_queue(bytes))),
             Hints::At(spec) => Some(HintSpec::Caqm(spec)),
         }

@@ -6,8 +6,8 @@ use crate::recorded::is_older_than_signals;
 use fairway_device::random::Random;
 use fairway_ub::policy::{
     CaqmParameters, CongestionSpec, CubicParameters, DcqcnParameters, Explore, FlowletParameters,
-    LossSpec, NsccParameters, PathSpec, PlbParameters, PolicySpec, ProbeSpec, RepsParameters,
-    TimelyParameters,
+    HpccParameters, LossSpec, NsccParameters, PathSpec, PlbParameters, PolicySpec, ProbeSpec,
+    RepsParameters, TimelyParameters,
 };
 use fairway_ub::wire::Duration;
 
@@ -106,6 +106,51 @@ pub(super) fn use_flowlets(seed: u64, extras: &Extras, links: &mut [Link]) {
             _ => continue,
         };
     }
+}
+
+/// Largest smallest window that these worlds draw. Every time-out resends such a window, and the
+/// bound on retransmissions allows for 32 packets each (`bounds.rs`).
+const WINDOW_MIN: u64 = 4_000;
+
+/// In worlds whose switches write congestion information, gives some ends of links a law that
+/// follows it.
+pub(super) fn follow_hints(seed: u64, hint: u32, links: &mut [Link]) {
+    if hint == 0 {
+        return;
+    }
+    let random = &mut Random::fork(seed, 18);
+    for policies in links.iter_mut().flat_map(|link| &mut link.policies) {
+        policies.congestion = match random.below(3) {
+            0 => CongestionSpec::Caqm(draw_caqm(random)),
+            1 => CongestionSpec::Hpcc(draw_hpcc(random)),
+            _ => continue,
+        };
+    }
+}
+
+fn draw_caqm(random: &mut Random) -> CaqmParameters {
+    let mut caqm = CaqmParameters::default();
+    if random.chance(500) {
+        caqm.increase_packets = random.range(1, 8);
+        caqm.fast_permille = random.below(1001);
+        caqm.min_bytes = random.magnitude(WINDOW_MIN);
+        caqm.max_bytes = caqm.min_bytes + random.magnitude(1_000_000);
+        caqm.initial_bytes = random.magnitude(caqm.max_bytes);
+    }
+    caqm
+}
+
+fn draw_hpcc(random: &mut Random) -> HpccParameters {
+    let mut hpcc = HpccParameters::default();
+    if random.chance(500) {
+        hpcc.target_permille = random.range(1, 1000);
+        hpcc.stages = random.range(1, 8);
+        hpcc.increase_bytes = random.magnitude(64 * 1024);
+        hpcc.min_bytes = random.magnitude(WINDOW_MIN);
+        hpcc.max_bytes = hpcc.min_bytes + random.magnitude(1_000_000);
+        hpcc.initial_bytes = random.magnitude(hpcc.max_bytes);
+    }
+    hpcc
 }
 
 fn draw_nscc(random: &mut Random) -> NsccParameters {

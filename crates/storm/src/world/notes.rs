@@ -65,6 +65,9 @@ impl World {
             return Ok(());
         }
         let Some(note) = self.note_heard(node, &received.route) else { return Ok(()) };
+        if let Packet::Data(_) = received.packet {
+            note.cci = note.cci.worst(received.route.cci);
+        }
         let (psn, is_void) = match received.packet {
             Packet::Data(data) => (data.psn.value(), false),
             Packet::Void(void) => (void.psn.value(), true),
@@ -87,6 +90,27 @@ impl World {
             _ if note.taken.insert(psn) || is_void => Ok(()),
             _ => Err(format!("node {node} takes {received:?} a second time").into()),
         }
+    }
+
+    /// Checks the congestion information of a packet that a node sends. Senders leave the field to
+    /// switches. An acknowledgement reports the worst that switches have written into the data
+    /// packets which its sender has received since its last one, and nothing else.
+    pub(super) fn check_cci(&mut self, node: usize, transmit: &Transmit) -> Result<(), Finding> {
+        if transmit.route.cci.is_written() {
+            return Err(format!("node {node} writes what switches are to: {transmit:?}").into());
+        }
+        let Packet::Ack(ack) = &transmit.packet else { return Ok(()) };
+        let note = self.nodes[node].channels[transmit.channel.index()].as_mut();
+        let Some(note) = note.filter(|note| note.id == transmit.channel) else { return Ok(()) };
+        let told = std::mem::take(&mut note.cci);
+        if ack.cci != told {
+            return Err(format!(
+                "node {node} reports {:?} where switches have told it {told:?}: {transmit:?}",
+                ack.cci
+            )
+            .into());
+        }
+        Ok(())
     }
 
     /// Sends packets of an unknown sender, which has all numbers of the channel except its peer's

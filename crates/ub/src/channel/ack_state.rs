@@ -239,6 +239,9 @@ impl AckState {
             sack: Sack::default(),
             paths: self.paths.take(now, cumulative, self.echo.then_some(tp.echo())),
         };
+        if shared.is_injected(InjectedBug::KeepCongestion) {
+            self.cci = ack.cci;
+        }
         if self.echo {
             ack.echo_delay = in_units(now.elapsed_since(self.echo_at));
             ack.flags = ack.flags.with(AckFlags::ECHO);

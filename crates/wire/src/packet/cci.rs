@@ -15,6 +15,10 @@ impl Cci {
     const INCREASE: u16 = 1 << 14;
     const HINT: u16 = 0xFF;
 
+    /// The hint of a switch whose queue is as long as its threshold: higher ones grant an increase,
+    /// and the more the shorter the queue is; lower ones ask for a decrease.
+    pub const AT_THRESHOLD: u8 = 128;
+
     /// A queue on the way is congested (C).
     pub const fn congested(hint: u8) -> Cci {
         Cci(Self::CONGESTED | hint as u16)
