@@ -3,7 +3,7 @@
 
 use super::calendar::WINDOW_MAX;
 use super::ranks::Neighbours;
-use super::scenario::{Routing, Scenario};
+use super::scenario::{Routing, Scenario, Stack};
 use super::topology::{Way, ways};
 use super::traffic::Flow;
 use crate::group::GroupPlan;
@@ -200,6 +200,15 @@ impl Plan {
             group,
             scenario,
         }
+    }
+
+    /// True if hosts may open channels when they first use them: those of flows over Fairway.
+    pub(crate) fn opens_on_use(&self) -> bool {
+        let scenario = &self.scenario;
+        scenario.stack == Stack::Fairway
+            && scenario.split == 1
+            && scenario.streams.is_empty()
+            && !self.has_ranks()
     }
 
     /// Bytes that flows, the program and the group send.

@@ -2,8 +2,7 @@
 
 mod liveness;
 
-use self::liveness::Liveness;
-pub(super) use self::liveness::Silence;
+pub(super) use self::liveness::{Liveness, Silence};
 use super::{Channel, Timer};
 use crate::api::{DropReason, Event, Status};
 use crate::injected_bug::InjectedBug;
@@ -56,6 +55,20 @@ impl Lifecycle {
             last_word: None,
             liveness: Liveness::new(now),
         }
+    }
+
+    /// True if the channel is open and nothing is to be said about its end.
+    pub(super) fn is_quiet(&self) -> bool {
+        let says_nothing = !self.is_close_due && self.last_word.is_none();
+        self.is_open() && says_nothing && !self.liveness.is_probing()
+    }
+
+    pub(super) fn liveness(&self) -> Liveness {
+        self.liveness
+    }
+
+    pub(super) fn set_liveness(&mut self, liveness: Liveness) {
+        self.liveness = liveness;
     }
 
     #[inline]

@@ -35,6 +35,7 @@ mod recovery;
 mod refuse;
 pub(crate) mod replay;
 mod respond;
+mod rest;
 mod retire;
 mod rings;
 mod round_trip;
@@ -59,6 +60,7 @@ use paths::Paths;
 use probe::Probes;
 use recovery::Recovery;
 use refuse::Retries;
+pub(crate) use rest::Resting;
 pub(crate) use replay::Datagrams;
 use rings::Rings;
 use sent_packets::SentPackets;
@@ -121,7 +123,7 @@ impl Channel {
             slots: MessageSlots::new(slots, reads),
             retries: Retries::default(),
             inbound: Inbound::new(limits.message_slots),
-            paths: Paths::new(config.paths, path, now),
+            paths: Paths::new(config.paths, path, now, limits.allocates_on_use),
             congestion: Congestion::new(congestion, now),
             recovery: Recovery::new(config.first_psn, loss, now),
             bypass: Box::new(BypassState::new(config.bypass)),
@@ -208,7 +210,14 @@ impl Channel {
         self.life.used_at()
     }
 
-    /// The view of the channel's paths that policies are given.
+    /// Number of paths.
+    #[inline]
+    pub(crate) fn path_count(&self) -> usize {
+        self.paths.count()
+    }
+
+    /// The view of the channel's paths that policies are given, without unused ones at the end that
+    /// have no record.
     pub(crate) fn path_views(&self) -> &[PathView] {
         self.paths.views()
     }

@@ -6,7 +6,7 @@ use fairway_wire::Instant;
 
 /// How long the peer has been silent, and how many keep-alives were sent since.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Liveness {
+pub(in crate::channel) struct Liveness {
     /// When the peer's last packet arrived.
     last_received_at: Instant,
     /// Keep-alives sent since then.
@@ -29,6 +29,11 @@ pub(in crate::channel) enum Silence {
 }
 
 impl Liveness {
+    /// True if the peer has been probed since its last packet, or is about to be.
+    pub(super) fn is_probing(&self) -> bool {
+        self.is_probe_due || self.probes > 0
+    }
+
     pub(super) fn new(now: Instant) -> Liveness {
         Liveness { last_received_at: now, probes: 0, is_probe_due: false, used_at: now }
     }
