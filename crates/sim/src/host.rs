@@ -7,7 +7,7 @@ use super::plan::Plan;
 use super::ranks::{Ranks, jetty_of};
 use super::streams::{self, Streams};
 use crate::application::Application;
-use crate::endpoint::{MESSAGES, Posted, SLOT_BITS, TOKEN, address};
+use crate::endpoint::{MESSAGES, MESSAGES_OF_MANY, PEERS_MANY, Posted, SLOT_BITS, TOKEN, address};
 use crate::intake::Intake;
 use crate::members::{self, Members};
 use crate::stream::Verb;
@@ -99,7 +99,8 @@ impl TimerSlots {
 fn limits(plan: &Plan, host: u32, peers: u32) -> Limits {
     let window = plan.scenario.window();
     let out = plan.outbound[host as usize].len() as u32;
-    let messages = out.min(MESSAGES);
+    let most = if peers > PEERS_MANY { MESSAGES_OF_MANY } else { MESSAGES };
+    let messages = out.min(most);
     let slots = (plan.scenario.flows.len() as u32).div_ceil(plan.pairs.len().max(1) as u32);
     let slots = (2 * slots).clamp(2, 64);
     let channels = peers.max(1) * plan.scenario.split;

@@ -171,7 +171,7 @@ impl Partition {
     /// destination.
     fn notify_dependents(&mut self, now: u64, flow: u32, delivered: bool) {
         let plan = Arc::clone(&self.plan);
-        for &(waiting, for_delivery) in &plan.dependents[flow as usize] {
+        for &(waiting, for_delivery) in plan.dependents.get(flow as usize).into_iter().flatten() {
             if for_delivery != delivered {
                 continue;
             }
