@@ -16,10 +16,15 @@ use fairway_ub::wire::Instant;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Time after which a channel is looked at again that could not rest, and how often: it may still
-/// have to acknowledge something.
-const AGAIN_PS: u64 = 5_000_000;
-const TRIES: u8 = 16;
+/// Time after which a channel is looked at whose message has ended, and looked at again if it could
+/// not rest: it may still have to acknowledge something.
+const LOOK_PS: u64 = 4_000_000;
+/// How often a channel is looked at that has sent all its flows, and one that has not: that one is
+/// looked at again when its next flow has completed.
+const LOOKS: u8 = 64;
+const LOOKS_BEFORE_SENDING: u8 = 4;
+/// Channels that a host looks at in one turn.
+const LOOKS_PER_TURN: usize = 4;
 /// Until this time a channel is opened as if the run had just begun. Later, its first keep-alive
 /// would be overdue.
 const AS_AT_BEGIN_PS: u64 = 400_000_000_000;
@@ -28,7 +33,7 @@ const AS_AT_BEGIN_PS: u64 = 400_000_000_000;
 struct Candidate {
     place: u32,
     due: u64,
-    tries: u8,
+    looks: u8,
 }
 
 /// What a host needs to open its channels, and to let them rest.
@@ -37,6 +42,7 @@ pub(crate) struct OnUse {
     host: u32,
     /// By pair: flows to the peer that have not completed. Empty if channels do not rest.
     left: Vec<u32>,
+    /// Channels that may be able to rest, in the order in which they are looked at.
     candidates: VecDeque<Candidate>,
 }
 
@@ -90,7 +96,7 @@ impl OnUse {
     }
 
     fn consider(&mut self, now: u64, place: u32) {
-        self.candidates.push_back(Candidate { place, due: now, tries: 0 });
+        self.candidates.push_back(Candidate { place, due: now + LOOK_PS, looks: 0 });
     }
 }
 
@@ -143,11 +149,14 @@ impl Host {
         }
     }
 
-    /// Lets a channel rest that is not used any more, if there is one.
+    /// Lets channels rest that are not used any more, if there are any.
     #[inline]
     pub(crate) fn rest_unused(&mut self, now: u64) {
-        let Some(on_use) = &mut self.on_use else { return };
-        if on_use.candidates.front().is_some_and(|first| first.due <= now) {
+        for _ in 0..LOOKS_PER_TURN {
+            let Some(on_use) = &mut self.on_use else { return };
+            if on_use.candidates.front().is_none_or(|first| first.due > now) {
+                return;
+            }
             self.rest_next(now);
         }
     }
@@ -155,11 +164,12 @@ impl Host {
     fn rest_next(&mut self, now: u64) {
         let Some(on_use) = &mut self.on_use else { return };
         let Some(candidate) = on_use.candidates.pop_front() else { return };
-        let Candidate { place, tries, .. } = candidate;
+        let Candidate { place, looks, .. } = candidate;
         let (channel, sends_again) = (on_use.channel(place), on_use.left[place as usize] > 0);
         let rests = self.nic.fairway().rest_channel(channel, sends_again);
-        if !rests && tries < TRIES {
-            let again = Candidate { place, due: now + AGAIN_PS, tries: tries + 1 };
+        let most = if sends_again { LOOKS_BEFORE_SENDING } else { LOOKS };
+        if !rests && looks < most {
+            let again = Candidate { place, due: now + LOOK_PS, looks: looks + 1 };
             on_use.candidates.push_back(again);
         }
     }

@@ -2,7 +2,8 @@
 
 mod liveness;
 
-pub(super) use self::liveness::{Liveness, Silence};
+use self::liveness::Liveness;
+pub(super) use self::liveness::Silence;
 use super::{Channel, Timer};
 use crate::api::{DropReason, Event, Status};
 use crate::injected_bug::InjectedBug;
@@ -61,14 +62,6 @@ impl Lifecycle {
     pub(super) fn is_quiet(&self) -> bool {
         let says_nothing = !self.is_close_due && self.last_word.is_none();
         self.is_open() && says_nothing && !self.liveness.is_probing()
-    }
-
-    pub(super) fn liveness(&self) -> Liveness {
-        self.liveness
-    }
-
-    pub(super) fn set_liveness(&mut self, liveness: Liveness) {
-        self.liveness = liveness;
     }
 
     #[inline]

@@ -7,7 +7,6 @@
 //! before it has sent anything.
 
 use super::ack_state::AckRest;
-use super::close::Liveness;
 use super::peer_reports::PeerReports;
 use super::tp_channel::TpRest;
 use super::{Channel, Timer};
@@ -23,8 +22,8 @@ pub(crate) struct Resting {
     reports: PeerReports,
     /// True if a block of send-window records is reserved for the channel, which it held.
     has_block: bool,
-    liveness: Liveness,
-    keep_alive_at: Option<Instant>,
+    last_received_at: Instant,
+    keep_alive_at: Instant,
 }
 
 impl Channel {
@@ -50,13 +49,16 @@ impl Channel {
             && forgets_nothing
             && shared.channels.is_alone(self.index())
             && self.leader == self.id;
-        may_rest.then(|| Resting {
+        if !may_rest {
+            return None;
+        }
+        Some(Resting {
             tp,
             acks,
             reports: self.recovery.reports(),
             has_block: self.send.holds_blocks(),
-            liveness: self.life.liveness(),
-            keep_alive_at: self.timers.deadline(Timer::KeepAlive),
+            last_received_at: self.life.last_received_at(),
+            keep_alive_at: self.timers.deadline(Timer::KeepAlive)?,
         })
     }
 
@@ -74,14 +76,12 @@ impl Channel {
         self.tp.resume(&rest.tp, limits);
         self.acks.resume(&rest.acks);
         self.recovery.set_reports(rest.reports);
-        self.life.set_liveness(rest.liveness);
+        self.life.note_packet_received(rest.last_received_at);
         if rest.has_block {
             shared.send_blocks.unreserve();
             let has_block = self.send.admit(self.tp.next(), &mut shared.send_blocks);
             debug_assert!(has_block, "a block was reserved");
         }
-        if let Some(at) = rest.keep_alive_at {
-            self.arm(&mut shared.schedule, Timer::KeepAlive, at);
-        }
+        self.arm(&mut shared.schedule, Timer::KeepAlive, rest.keep_alive_at);
     }
 }

@@ -6,7 +6,7 @@ use fairway_wire::Instant;
 
 /// How long the peer has been silent, and how many keep-alives were sent since.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::channel) struct Liveness {
+pub(super) struct Liveness {
     /// When the peer's last packet arrived.
     last_received_at: Instant,
     /// Keep-alives sent since then.
@@ -40,6 +40,11 @@ impl Liveness {
 }
 
 impl Lifecycle {
+    /// When the peer's last packet arrived.
+    pub(in crate::channel) fn last_received_at(&self) -> Instant {
+        self.liveness.last_received_at
+    }
+
     /// Notes that a packet of the peer has arrived.
     #[inline]
     pub(in crate::channel) fn note_packet_received(&mut self, now: Instant) {
