@@ -144,7 +144,8 @@ impl Wiring {
             let Some(host) = host else { continue };
             if self.on_use {
                 host.on_use = Some(Box::new(OnUse::new(self, &self.plan, number as u32)));
-                host.nic.fairway().expect_channels(self.ends[number].len() as u32);
+                let peers = self.ends[number].len() as u32;
+                host.nic.fairway().expect_channels(Instant::ZERO, peers);
                 continue;
             }
             for place in 0..self.ends[number].len() {

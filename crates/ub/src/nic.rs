@@ -249,8 +249,15 @@ impl UbDevice {
         self.wake_flows(now);
         self.run_credit(now);
         while let Some(index) = self.shared.schedule.pop_due(now) {
-            let EntryState::Open(channel) = &mut self.entries[index.number() as usize].state else {
-                continue;
+            let channel = match &mut self.entries[index.number() as usize].state {
+                EntryState::Open(channel) => channel,
+                // As if it were open: channels with the same deadline have their turns in the
+                // order of the heap, which depends on all entries.
+                EntryState::Resting(resting) if now.is_before(resting.keep_alive_at()) => {
+                    self.shared.schedule.wake_by(index, resting.keep_alive_at());
+                    continue;
+                }
+                _ => continue,
             };
             channel.handle_timeout(&mut self.shared, now);
             let is_gone = channel.is_gone();

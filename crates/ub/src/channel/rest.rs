@@ -26,6 +26,13 @@ pub(crate) struct Resting {
     keep_alive_at: Instant,
 }
 
+impl Resting {
+    /// When the channel's keep-alive would be due.
+    pub(crate) fn keep_alive_at(&self) -> Instant {
+        self.keep_alive_at
+    }
+}
+
 impl Channel {
     /// What is to be kept if the channel goes to rest; `None` if it may not. A channel that
     /// `sends_again` may only rest if it has never sent anything.
@@ -58,7 +65,7 @@ impl Channel {
             reports: self.recovery.reports(),
             has_block: self.send.holds_blocks(),
             last_received_at: self.life.last_received_at(),
-            keep_alive_at: self.timers.deadline(Timer::KeepAlive)?,
+            keep_alive_at: self.timers.only_keep_alive()?,
         })
     }
 

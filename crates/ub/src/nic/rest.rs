@@ -3,6 +3,7 @@
 use super::{Controllers, EntryState, UbDevice};
 use crate::api::{ChannelConfig, ChannelId, SetupError};
 use crate::channel::Channel;
+use crate::names::ChannelIndex;
 use fairway_wire::{Instant, Tpn};
 
 impl UbDevice {
@@ -74,9 +75,17 @@ impl UbDevice {
         matches!(self.entry(id).map(|entry| &entry.state), Some(EntryState::Resting(_)))
     }
 
-    /// Reserves records of messages for the answers to so many peers, as if their channels were
-    /// open already: for callers that open channels when they are first used.
-    pub fn expect_channels(&mut self, channels: u32) {
+    /// Acts as if the channels of so many peers had been opened in order at `now`, which are opened
+    /// when they are first used: for the records of messages that are reserved for answers to
+    /// peers, and the order in which channels have their turns whose deadlines are equal.
+    ///
+    /// # Panics
+    /// If the NIC has fewer channels.
+    pub fn expect_channels(&mut self, now: Instant, channels: u32) {
         self.expected_channels = channels;
+        let at = now + self.shared.config.profile().keep_alive;
+        for channel in (0..channels).map(ChannelIndex::of) {
+            self.shared.schedule.wake_by(channel, at);
+        }
     }
 }
