@@ -10,8 +10,8 @@
 //! for user-supplied policies; `collectives`.
 //!
 //! **Invariants.** Times are integer picoseconds. The same scenario and seed give the same results,
-//! bit for bit, on any machine and any number of cores. Nothing is allocated while a warm run goes
-//! on. A switch decides only by the current state of its own ports.
+//! bit for bit, on any machine and any number of cores. Nothing is allocated while a run goes on
+//! whose channels are all in use. A switch decides only by the current state of its own ports.
 //!
 //! **Files.** `calendar` (pending events), `packets`, `port` (queues and links), `partition`
 //! (events of one part of the network), `run` (windows), `workers` (partitions on several cores),
