@@ -30,8 +30,8 @@ DESTDIR ?=
 INSTALL ?= install
 BUILT := $(abspath $(or $(CARGO_TARGET_DIR),target))/release
 
-.PHONY: run test lint bench soak order-check injected-bugs fuzz replay miri loom sanitizers deny \
-	minimum docs book interop policies verbs nccl bench-nccl wheel test-wheel test-torch \
+.PHONY: run test lint bench soak order-check injected-bugs fuzz replay miri loom compiled sanitizers \
+	deny minimum docs book interop policies verbs nccl bench-nccl wheel test-wheel test-torch \
 	install-rvma install-verbs install-nccl clean
 
 run:       ## Build, copy a 256 MiB file by remote WRITE over 16 paths, print a short table.
@@ -84,6 +84,10 @@ miri:      ## Undefined behaviour in lock-free code, registered memory, pools an
 
 loom:      ## Every interleaving of small models of the lock-free code.
 	RUSTFLAGS="--cfg loom" $(CARGO) test --package fairway-ring --release --lib
+
+compiled:  ## The tests of policy modules with the compiling engine, once as its choice and once beside the interpreter.
+	$(CARGO) test --package fairway-sandbox --features compiled
+	FAIRWAY_POLICY_ENGINE=compiled $(CARGO) test --package fairway-sandbox --features compiled
 
 sanitizers: ## The C fronts under AddressSanitizer and ThreadSanitizer (needs a nightly toolchain with rust-src).
 	$(XTASK) sanitizers $(SANITIZERS)

@@ -7,8 +7,9 @@ simulated time, with the schedulers and congestion controls that run live.
 
 Writes a CSV for each figure, page.md, and PNGs if matplotlib is there (repro/requirements.txt). The
 paper's number, or its result in words, stands beside ours. Missing are Fig. 2, which needs the
-processors of the authors' NIC; Fig. 21, which needs storage or GPUs; and Fig. 10c and most of 22,
-which could be run and were not. Fig. 14b and 14c are of the NIC model (`fairway nic`).
+processors of the authors' NIC; Fig. 21, which needs storage or GPUs; and most of 22, which could be
+run and was not. Fig. 14b and 14c are of the NIC model (`fairway nic`), Fig. 10c of the control
+framework alone (`cargo build --release --package fairway-device --example event_cost` makes it).
 repro/README.md lists all figures.
 """
 
@@ -18,9 +19,9 @@ import time
 
 from figures import publish
 from simulations import ROOT, Runs, arguments
-from white_box import control, dequeue, fabric, filling, receivers, sharing
+from white_box import control, dequeue, events, fabric, filling, receivers, sharing
 
-EXPERIMENTS = {name: make for part in (sharing, filling, control, dequeue, fabric, receivers)
+EXPERIMENTS = {name: make for part in (sharing, filling, control, events, dequeue, fabric, receivers)
                for name, make in part.EXPERIMENTS.items()}
 
 

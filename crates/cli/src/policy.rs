@@ -67,6 +67,7 @@ pub(crate) fn run(options: &PolicyOptions) -> Result<(), Failure> {
 pub(crate) fn report(report: &Report) -> Value {
     json!({
         "policy": report.item,
+        "engine": report.engine.name(),
         "started": report.started,
         "replaced": report.replaced,
         "faults": report.faults,
@@ -79,7 +80,8 @@ fn check(file: &str, events: usize, as_json: bool) -> Result<(), Failure> {
     let path = file.split_once(':').map_or(file.as_str(), |(path, _)| path);
     let module = Module::read(Path::new(path))
         .map_err(|error| Failure::failed(format!("{path}: {error}")))?;
-    let mut lines = vec![format!("{path}: {} bytes", module.file_bytes())];
+    let (bytes, engine) = (module.file_bytes(), module.engine());
+    let mut lines = vec![format!("{path}: {bytes} bytes, {engine}")];
     let hooks = Hook::ALL.iter().filter(|hook| module.has(**hook));
     let hooks: Vec<&str> = hooks.map(|hook| hook.name()).collect();
     lines.push(format!("exports {}", hooks.join(", ")));
@@ -109,8 +111,14 @@ fn check(file: &str, events: usize, as_json: bool) -> Result<(), Failure> {
         }));
     }
     if as_json {
-        let bytes = module.file_bytes();
-        let all = json!({ "file": path, "bytes": bytes, "exports": hooks, "kinds": kinds });
+        let engine = engine.name();
+        let all = json!({
+            "file": path,
+            "bytes": bytes,
+            "engine": engine,
+            "exports": hooks,
+            "kinds": kinds,
+        });
         return process::print(&format!("{all}\n"));
     }
     process::print(&format!("{}\n", lines.join("\n  ")))

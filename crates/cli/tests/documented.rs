@@ -39,6 +39,25 @@ enum Instead {
 /// Commands by their text, without comments, and why they are not run as printed.
 const EXCEPTIONS: &[(&str, Instead, &str)] = &[
     (
+        "cargo build --release --package fairway-cli --features compiled-policies",
+        Instead::Nothing,
+        "a build of minutes, of the tool with an engine that this one does not have",
+    ),
+    (
+        "FAIRWAY_POLICY_ENGINE=compiled fairway perf write --policy cc=./mine.wasm",
+        Instead::Run(
+            "FAIRWAY_POLICY_ENGINE=interpreted fairway perf write --policy cc=./mine.wasm",
+        ),
+        "this tool is built without the compiling engine",
+    ),
+    (
+        "fairway sim incast --nodes 64 --policy cc=compiled:./mine.wasm,path=interpreted:./paths.wasm",
+        Instead::Run(
+            "fairway sim incast --nodes 64 --policy cc=interpreted:./mine.wasm,path=./paths.wasm",
+        ),
+        "this tool is built without the compiling engine",
+    ),
+    (
         "fairway sim permutation --nodes 1024 --link 400G --bytes 64M --mtu 4K --paths 256",
         Instead::Run(
             "fairway sim permutation --nodes 1024 --link 400G --bytes 1M --mtu 4K --paths 256",

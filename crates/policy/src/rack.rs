@@ -8,8 +8,10 @@
 //! A packet that arrives although newer ones have arrived shows by how much the delays of the paths
 //! differ. The window is a quarter more than the largest such difference of late, between a
 //! sixteenth of a round trip and four of them; at first the difference is assumed to be a round
-//! trip. Every round trip without a difference as large forgets a quarter of it; a packet that was
-//! sent twice for nothing makes the window a quarter larger, at most once per round trip.
+//! trip. Every period without a difference as large forgets a quarter of it; a packet that was sent
+//! twice for nothing makes the window a quarter larger, at most once per period. A period is a round
+//! trip in which 96 packets were acknowledged, or as many round trips as that takes: a channel that
+//! sends few packets sees few differences, and would forget between two of them.
 //!
 //! **Source:** RACK-TLP, RFC 8985, whose window is a quarter of the round trip and grows when
 //! packets were sent twice for nothing; a distance learned from the spread of the paths as in ORNIC
@@ -26,8 +28,10 @@ const LEAST_PART: u64 = 16;
 const MARGIN_PART: u64 = 4;
 /// Round trips that the window is at most.
 const MOST_ROUND_TRIPS: u64 = 4;
-/// Part of what was learned that each round trip forgets.
+/// Part of what was learned that each period forgets.
 const FORGET_PART: u64 = 4;
+/// Packets that are acknowledged in a period at least.
+const FORGET_PACKETS: u32 = 96;
 
 /// A loss detector that compares the times at which packets were sent.
 #[derive(Clone, Debug)]
@@ -35,10 +39,11 @@ pub struct Rack {
     tolerance: Tolerance,
     /// The largest difference between the delays of packets that was seen of late.
     spread: Duration,
-    /// The largest difference of this round trip, and when that began.
+    /// The largest difference of this period, when that began, and packets acknowledged in it.
     spread_now: Duration,
     began: Instant,
-    /// Set if a packet was sent twice for nothing in this round trip.
+    packets: u32,
+    /// Set if a packet was sent twice for nothing in this period.
     was_hasty: bool,
 }
 
@@ -53,6 +58,7 @@ impl Rack {
             spread: Duration::ZERO,
             spread_now: Duration::ZERO,
             began: Instant::ZERO,
+            packets: 0,
             was_hasty: false,
         }
     }
@@ -89,14 +95,16 @@ impl LossDetector for Rack {
         overdue || self.tolerance.is_exceeded(evidence.path_distance, evidence)
     }
 
-    fn on_ack(&mut self, now: Instant, smoothed_rtt: Duration) {
+    fn on_ack(&mut self, now: Instant, smoothed_rtt: Duration, packets: u32) {
+        self.packets = self.packets.saturating_add(packets);
         if self.began == Instant::ZERO {
             // Nothing is known of the paths yet.
             (self.began, self.spread) = (now, smoothed_rtt);
-        } else if now.elapsed_since(self.began) >= smoothed_rtt {
+        } else if now.elapsed_since(self.began) >= smoothed_rtt && self.packets >= FORGET_PACKETS {
             let kept = self.spread.saturating_sub(self.spread.divided_by(FORGET_PART));
             self.spread = kept.max(self.spread_now);
-            (self.began, self.spread_now, self.was_hasty) = (now, Duration::ZERO, false);
+            (self.began, self.packets) = (now, 0);
+            (self.spread_now, self.was_hasty) = (Duration::ZERO, false);
         }
     }
 

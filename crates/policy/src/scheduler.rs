@@ -102,6 +102,18 @@ pub trait Scheduler: Send {
 /// `bytes` in `elapsed`, per second; the largest number if no time has passed.
 fn per_second(bytes: u64, elapsed: Duration) -> u64 {
     const PS_PER_SECOND: u128 = 1_000_000_000_000;
-    let rate = (u128::from(bytes) * PS_PER_SECOND).checked_div(u128::from(elapsed.as_ps()));
-    rate.map_or(u64::MAX, |rate| u64::try_from(rate).unwrap_or(u64::MAX))
+    if elapsed == Duration::ZERO {
+        return u64::MAX;
+    }
+    let rate = quotient(u128::from(bytes) * PS_PER_SECOND, u128::from(elapsed.as_ps()));
+    u64::try_from(rate).unwrap_or(u64::MAX)
+}
+
+/// `value / divisor`, zero if the divisor is zero. Almost all values have 64 bits, and a division
+/// of 128 bits is a function of a hundred instructions and more where policies are modules.
+fn quotient(value: u128, divisor: u128) -> u128 {
+    match (u64::try_from(value), u64::try_from(divisor)) {
+        (Ok(value), Ok(divisor)) => u128::from(value.checked_div(divisor).unwrap_or(0)),
+        _ => value.checked_div(divisor).unwrap_or(0),
+    }
 }

@@ -259,8 +259,8 @@ pub trait LossDetector: Send {
     fn overdue_after(&self, _smoothed_rtt: Duration) -> Option<Duration> {
         None
     }
-    /// Packets were acknowledged.
-    fn on_ack(&mut self, _now: Instant, _smoothed_rtt: Duration) {}
+    /// So many packets were acknowledged.
+    fn on_ack(&mut self, _now: Instant, _smoothed_rtt: Duration, _packets: u32) {}
     /// A packet arrived although others had passed it.
     fn on_reordering(&mut self, late: &LateArrival);
 }

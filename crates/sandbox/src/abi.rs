@@ -10,7 +10,7 @@ use fairway_policy::{
 
 /// Version of this interface. A module names the version that it was made for; one made for a later
 /// version is refused.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 /// Size of the area, in bytes.
 pub const AREA_BYTES: usize = 16 * 1024;
 /// Maximum number of paths of a channel.
@@ -258,6 +258,10 @@ impl<'a> Area<'a> {
         record.u32(24, late.path_distance);
         record.u32(28, late.psn_distance);
         record.u32(32, flag(late.was_declared_lost, WAS_DECLARED_LOST));
+    }
+
+    pub(crate) fn put_progress(&mut self, packets: u32) {
+        self.sample().u32(0, packets);
     }
 
     pub(crate) fn put_share(&mut self, share: Share) {

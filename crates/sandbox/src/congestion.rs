@@ -113,9 +113,9 @@ impl CongestionControl for UserCongestion {
 
     fn on_ack(&mut self, sample: &AckSample) {
         let outcome = self.event(sample.now, |guest| {
-            let hook = guest.hooks.on_ack?;
-            guest.area()?.put_ack(sample);
-            Some(guest.call(Hook::OnAck, hook, ()))
+            let hook = guest.hooks.on_ack.as_ref()?;
+            guest.machine.area()?.put_ack(sample);
+            Some(guest.machine.call(Hook::OnAck, hook, ()))
         });
         if let Outcome::Gone = outcome {
             self.fallback.on_ack(sample);
@@ -124,9 +124,9 @@ impl CongestionControl for UserCongestion {
 
     fn on_loss(&mut self, sample: &LossSample) {
         let outcome = self.event(sample.now, |guest| {
-            let hook = guest.hooks.on_loss?;
-            guest.area()?.put_loss(sample);
-            Some(guest.call(Hook::OnLoss, hook, ()))
+            let hook = guest.hooks.on_loss.as_ref()?;
+            guest.machine.area()?.put_loss(sample);
+            Some(guest.machine.call(Hook::OnLoss, hook, ()))
         });
         if let Outcome::Gone = outcome {
             self.fallback.on_loss(sample);
@@ -135,8 +135,8 @@ impl CongestionControl for UserCongestion {
 
     fn on_spurious(&mut self, now: Instant, packets: u32) {
         let outcome = self.event(now, |guest| {
-            let hook = guest.hooks.on_spurious?;
-            Some(guest.call(Hook::OnSpurious, hook, (now.as_ps(), packets)))
+            let hook = guest.hooks.on_spurious.as_ref()?;
+            Some(guest.machine.call(Hook::OnSpurious, hook, (now.as_ps(), packets)))
         });
         if let Outcome::Gone = outcome {
             self.fallback.on_spurious(now, packets);
@@ -173,8 +173,8 @@ impl CongestionControl for UserCongestion {
 
     fn permit_retransmit(&mut self, now: Instant, bytes: u32) -> bool {
         let outcome = self.event(now, |guest| {
-            let hook = guest.hooks.permit_retransmit?;
-            Some(guest.call(Hook::PermitRetransmit, hook, (now.as_ps(), bytes)))
+            let hook = guest.hooks.permit_retransmit.as_ref()?;
+            Some(guest.machine.call(Hook::PermitRetransmit, hook, (now.as_ps(), bytes)))
         });
         match outcome {
             Outcome::Answer(answer) => answer != 0,
@@ -186,8 +186,8 @@ impl CongestionControl for UserCongestion {
 
     fn on_data(&mut self, now: Instant, bytes: u32, retransmitted: bool) {
         let outcome = self.event(now, |guest| {
-            let hook = guest.hooks.on_data?;
-            Some(guest.call(Hook::OnData, hook, (now.as_ps(), bytes, retransmitted.into())))
+            let hook = guest.hooks.on_data.as_ref()?;
+            Some(guest.machine.call(Hook::OnData, hook, (now.as_ps(), bytes, retransmitted.into())))
         });
         if let Outcome::Gone = outcome {
             self.fallback.on_data(now, bytes, retransmitted);
@@ -196,8 +196,8 @@ impl CongestionControl for UserCongestion {
 
     fn on_credit(&mut self, now: Instant, bytes: u32) {
         let outcome = self.event(now, |guest| {
-            let hook = guest.hooks.on_credit?;
-            Some(guest.call(Hook::OnCredit, hook, (now.as_ps(), bytes)))
+            let hook = guest.hooks.on_credit.as_ref()?;
+            Some(guest.machine.call(Hook::OnCredit, hook, (now.as_ps(), bytes)))
         });
         if let Outcome::Gone = outcome {
             self.fallback.on_credit(now, bytes);
@@ -218,8 +218,8 @@ impl CongestionControl for UserCongestion {
             return;
         }
         let outcome = self.event(now, |guest| {
-            let hook = guest.hooks.on_sent?;
-            Some(guest.call(Hook::OnSent, hook, (now.as_ps(), bytes, backlog_bytes)))
+            let hook = guest.hooks.on_sent.as_ref()?;
+            Some(guest.machine.call(Hook::OnSent, hook, (now.as_ps(), bytes, backlog_bytes)))
         });
         if let Outcome::Gone = outcome {
             self.fallback.on_sent(now, bytes, backlog_bytes);
@@ -239,8 +239,8 @@ impl CongestionControl for UserCongestion {
             return None;
         }
         let outcome = self.event(now, |guest| {
-            let hook = guest.hooks.credit_request?;
-            Some(guest.call(Hook::CreditRequest, hook, (now.as_ps(), backlog_bytes)))
+            let hook = guest.hooks.credit_request.as_ref()?;
+            Some(guest.machine.call(Hook::CreditRequest, hook, (now.as_ps(), backlog_bytes)))
         });
         self.watch(now, backlog_bytes);
         match outcome {

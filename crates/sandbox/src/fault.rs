@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use wasmi::TrapCode;
-
+use crate::Engine;
 use crate::hook::Hook;
 
 /// Why an instance was taken out of use.
@@ -64,28 +63,14 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-impl Reason {
-    /// Returns the reason for which a call failed.
-    pub(crate) fn of(error: &wasmi::Error) -> Reason {
-        match error.as_trap_code() {
-            Some(TrapCode::OutOfFuel) => Reason::OutOfFuel,
-            Some(code) => Reason::Trap(words(code)),
-            None => Reason::Unusable(error.to_string()),
-        }
-    }
-}
-
-fn words(code: TrapCode) -> &'static str {
-    match code {
-        TrapCode::UnreachableCodeReached => "unreachable code was reached",
-        TrapCode::MemoryOutOfBounds => "memory out of bounds",
-        TrapCode::TableOutOfBounds => "table out of bounds",
-        TrapCode::IndirectCallToNull => "call through a null reference",
-        TrapCode::IntegerDivisionByZero => "division by zero",
-        TrapCode::IntegerOverflow => "integer overflow",
-        TrapCode::StackOverflow => "stack overflow",
-        TrapCode::BadSignature => "call of another signature",
-        _ => "a limit was exceeded",
+impl Fault {
+    /// Returns the fault of an instance whose start function failed for this reason.
+    pub(crate) fn at_start(reason: Reason) -> Fault {
+        let reason = match reason {
+            Reason::Unusable(text) => Reason::Unusable(text),
+            reason => Reason::Unusable(format!("its start function: {reason:?}")),
+        };
+        Fault { hook: Hook::Init, reason }
     }
 }
 
@@ -111,6 +96,10 @@ pub enum LoadError {
     },
     /// The module does not export the hooks of any kind of policy.
     NoPolicy,
+    /// This program was built without the engine.
+    NoEngine(Engine),
+    /// FAIRWAY_POLICY_ENGINE names no engine.
+    UnknownEngine(String),
 }
 
 impl fmt::Display for LoadError {
@@ -131,6 +120,14 @@ impl fmt::Display for LoadError {
                  choose_path, a loss detector is_lost, a scheduler fairway_rates, flow_started and \
                  flow_ended",
             ),
+            LoadError::NoEngine(engine) => write!(
+                f,
+                "this program has no engine for {engine} modules; build it with the feature \
+                 compiled, or leave the engine out"
+            ),
+            LoadError::UnknownEngine(name) => {
+                write!(f, "FAIRWAY_POLICY_ENGINE is \"{name}\"; it can be interpreted or compiled")
+            }
         }
     }
 }

@@ -142,3 +142,6 @@ impl Hook {
         matches!(self, Hook::Abi | Hook::Area | Hook::Init)
     }
 }
+
+/// Module and name of the function that a module may import: the square root, rounded down.
+pub(crate) const ROOT: (&str, &str) = ("fairway", "isqrt");

@@ -106,7 +106,7 @@ impl Instance {
     /// Reads the module's decision. Returns the last one if the module is gone.
     pub(crate) fn read_decision(&mut self) -> Decision {
         if let Some(guest) = &mut self.guest {
-            self.decision = guest.decision(self.site.mtu_bytes);
+            self.decision = guest.machine.decision(self.site.mtu_bytes);
         }
         self.decision
     }
@@ -125,6 +125,6 @@ impl Instance {
 
     /// Fuel that the last event used.
     pub(crate) fn fuel_used(&self) -> u64 {
-        self.guest.as_ref().map_or(0, Guest::fuel_used)
+        self.guest.as_ref().map_or(0, |guest| guest.machine.fuel_used())
     }
 }

@@ -10,6 +10,8 @@
 //! [`Report`]s record it. A module can be replaced by another between two events: by hand, because
 //! its file has changed ([`Watcher`]), or at a planned time.
 //!
+//! Modules are interpreted, or, with the feature `compiled`, compiled to machine code ([`Engine`]).
+//!
 //! **May import:** `policy` and `wire`. It does not depend on packets, sockets or the protocol.
 //!
 //! **Invariants.** Whatever a module does, nothing panics or hangs, and nothing outside the
@@ -17,16 +19,22 @@
 //! so the same file decides the same live and simulated: it can import nothing but a square root,
 //! has no floats, and its fuel is counted and not timed. An event allocates nothing.
 //!
-//! **How to test:** `cargo test -p fairway-sandbox`.
+//! **How to test:** `cargo test -p fairway-sandbox`; `make compiled` for the compiling engine.
 #![forbid(unsafe_code)]
 
 mod abi;
+#[cfg(feature = "compiled")]
+mod compiled;
 mod congestion;
+mod engine;
 mod fault;
 mod guest;
 mod hook;
 mod instance;
+mod interpreter;
+mod limits;
 mod loss;
+mod machine;
 mod module;
 mod named;
 mod path;
@@ -37,9 +45,10 @@ mod slot;
 mod watch;
 
 pub use abi::{ABI_VERSION, AREA_BYTES};
+pub use engine::Engine;
 pub use fault::{Fault, LoadError, Reason};
-pub use guest::{EVENT_FUEL, MEMORY_BYTES_MAX, START_FUEL};
 pub use hook::Hook;
+pub use limits::{EVENT_FUEL, MEMORY_BYTES_MAX, START_FUEL};
 pub use module::{MODULE_BYTES_MAX, Module};
 pub use named::PoliciesError;
 pub use policies::{News, Policies};

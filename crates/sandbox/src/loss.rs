@@ -43,9 +43,9 @@ impl LossDetector for UserLoss {
 
     fn is_lost(&mut self, evidence: &Evidence) -> bool {
         let outcome = self.shared.lock().event_between(|guest| {
-            let hook = guest.hooks.is_lost?;
-            guest.area()?.put_evidence(evidence);
-            Some(guest.call(Hook::IsLost, hook, ()))
+            let hook = guest.hooks.is_lost.as_ref()?;
+            guest.machine.area()?.put_evidence(evidence);
+            Some(guest.machine.call(Hook::IsLost, hook, ()))
         });
         match outcome {
             Outcome::Answer(answer) => answer != 0,
@@ -55,8 +55,8 @@ impl LossDetector for UserLoss {
 
     fn overdue_after(&self, smoothed_rtt: Duration) -> Option<Duration> {
         let outcome = self.shared.lock().event_between(|guest| {
-            let hook = guest.hooks.overdue_after?;
-            Some(guest.call(Hook::OverdueAfter, hook, smoothed_rtt.as_ps()))
+            let hook = guest.hooks.overdue_after.as_ref()?;
+            Some(guest.machine.call(Hook::OverdueAfter, hook, smoothed_rtt.as_ps()))
         });
         match outcome {
             Outcome::Answer(after) => {
@@ -69,21 +69,22 @@ impl LossDetector for UserLoss {
     }
 
     /// The only event of a loss detector that has a time: another module is taken here.
-    fn on_ack(&mut self, now: Instant, smoothed_rtt: Duration) {
+    fn on_ack(&mut self, now: Instant, smoothed_rtt: Duration, packets: u32) {
         let outcome = self.shared.lock().event(now, |guest| {
-            let hook = guest.hooks.on_progress?;
-            Some(guest.call(Hook::OnProgress, hook, (now.as_ps(), smoothed_rtt.as_ps())))
+            let hook = guest.hooks.on_progress.as_ref()?;
+            guest.machine.area()?.put_progress(packets);
+            Some(guest.machine.call(Hook::OnProgress, hook, (now.as_ps(), smoothed_rtt.as_ps())))
         });
         if let Outcome::Gone = outcome {
-            self.fallback.on_ack(now, smoothed_rtt);
+            self.fallback.on_ack(now, smoothed_rtt, packets);
         }
     }
 
     fn on_reordering(&mut self, late: &LateArrival) {
         let outcome = self.shared.lock().event_between(|guest| {
-            let hook = guest.hooks.on_reordering?;
-            guest.area()?.put_late(late);
-            Some(guest.call(Hook::OnReordering, hook, ()))
+            let hook = guest.hooks.on_reordering.as_ref()?;
+            guest.machine.area()?.put_late(late);
+            Some(guest.machine.call(Hook::OnReordering, hook, ()))
         });
         if let Outcome::Gone = outcome {
             self.fallback.on_reordering(late);

@@ -2,24 +2,17 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use wasmi::{CompilationMode, Config, EnforcedLimits, Engine, ExternType, ImportType, ValType};
+use wasmi::{ExternType, ImportType, ValType};
 
-use crate::LoadError;
-use crate::hook::Hook;
+use crate::hook::{Hook, ROOT};
+use crate::machine::Code;
 use crate::slot::Role;
+use crate::{Engine, LoadError, interpreter};
 
 /// Maximum size of a file. Policies have a few KiB.
 pub const MODULE_BYTES_MAX: usize = 256 * 1024;
-
-/// Size of a call's stack, in values. Larger locals trap, and the time to clear them for every call
-/// of an event stays small.
-const STACK_VALUES: usize = 2048;
-/// Maximum depth of nested calls.
-const RECURSION_MAX: usize = 128;
-/// Number of stacks that are kept for threads that call modules at the same time.
-const STACKS_KEPT: usize = 64;
 
 /// A checked module. Cloning it is cheap.
 #[derive(Clone, Debug)]
@@ -27,14 +20,14 @@ pub struct Module(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    module: wasmi::Module,
+    code: Code,
     file_bytes: usize,
     /// Whether each [`Hook`] is exported.
     exports: [bool; Hook::ALL.len()],
 }
 
 impl Module {
-    /// Reads and checks a file.
+    /// Reads and checks a file, for the engine that FAIRWAY_POLICY_ENGINE names.
     ///
     /// # Errors
     /// If the file cannot be read, or is not a policy.
@@ -42,16 +35,30 @@ impl Module {
         Module::load(&read(path)?)
     }
 
-    /// Checks and translates the bytes of a WebAssembly file.
+    /// Checks and translates the bytes of a WebAssembly file, for the engine that
+    /// FAIRWAY_POLICY_ENGINE names.
     ///
     /// # Errors
     /// If they are not a policy. It never panics, and takes a time bounded by the size of the file.
     pub fn load(bytes: &[u8]) -> Result<Module, LoadError> {
+        let engine = Engine::of_environment().map_err(|name| LoadError::UnknownEngine(name.0))?;
+        Module::load_for(bytes, engine)
+    }
+
+    /// Checks and translates the bytes of a WebAssembly file for `engine`. If it is the compiler
+    /// and cannot take the module, the module is interpreted: see [`Module::engine`].
+    ///
+    /// # Errors
+    /// If the bytes are not a policy, or this program does not have the engine.
+    pub fn load_for(bytes: &[u8], engine: Engine) -> Result<Module, LoadError> {
+        if !engine.is_built_in() {
+            return Err(LoadError::NoEngine(engine));
+        }
         if bytes.len() > MODULE_BYTES_MAX {
             return Err(LoadError::TooLarge);
         }
         let invalid = |error: wasmi::Error| LoadError::Invalid(error.to_string());
-        let module = wasmi::Module::new(engine(), bytes).map_err(invalid)?;
+        let module = interpreter::translate(bytes).map_err(invalid)?;
         if let Some(import) = module.imports().find(|import| !is_offered(import)) {
             return Err(LoadError::Imports(format!("{}.{}", import.module(), import.name())));
         }
@@ -63,11 +70,12 @@ impl Module {
         for hook in Hook::ALL {
             exports[hook as usize] = exported(&module, hook)?;
         }
-        let loaded = Module(Arc::new(Inner { module, file_bytes: bytes.len(), exports }));
-        if loaded.roles().is_empty() {
+        let has = |hooks: &[Hook]| hooks.iter().all(|hook| exports[*hook as usize]);
+        if !Role::ALL.iter().any(|role| has(role.required())) {
             return Err(LoadError::NoPolicy);
         }
-        Ok(loaded)
+        let code = code_for(engine, module, bytes);
+        Ok(Module(Arc::new(Inner { code, file_bytes: bytes.len(), exports })))
     }
 
     /// True if the module exports this function.
@@ -86,13 +94,27 @@ impl Module {
         self.0.file_bytes
     }
 
-    pub(crate) fn inner(&self) -> &wasmi::Module {
-        &self.0.module
+    /// The engine that runs the module.
+    pub fn engine(&self) -> Engine {
+        self.0.code.engine()
+    }
+
+    pub(crate) fn code(&self) -> &Code {
+        &self.0.code
     }
 }
 
-/// Module and name of the function that a module may import: the square root, rounded down.
-pub(crate) const ROOT: (&str, &str) = ("fairway", "isqrt");
+/// Returns the form of a checked module that `engine` runs, or that of the interpreter.
+#[cfg(feature = "compiled")]
+fn code_for(engine: Engine, module: wasmi::Module, bytes: &[u8]) -> Code {
+    let compiled = (engine == Engine::Compiled).then(|| crate::compiled::compile(bytes)).flatten();
+    compiled.map_or(Code::Interpreted(module), Code::Compiled)
+}
+
+#[cfg(not(feature = "compiled"))]
+fn code_for(_: Engine, module: wasmi::Module, _: &[u8]) -> Code {
+    Code::Interpreted(module)
+}
 
 /// True if the host has what is imported.
 fn is_offered(import: &ImportType<'_>) -> bool {
@@ -130,34 +152,4 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     let file = std::fs::File::open(path).map_err(failed)?;
     file.take(MODULE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
     Ok(bytes)
-}
-
-/// Returns the engine of the process, which holds the settings and the stacks for calls.
-pub(crate) fn engine() -> &'static Engine {
-    static ENGINE: OnceLock<Engine> = OnceLock::new();
-    ENGINE.get_or_init(|| {
-        let mut config = Config::default();
-        config
-            .consume_fuel(true)
-            // Only integers are allowed, so that two machines agree bit for bit.
-            .floats(false)
-            // Translates everything on loading, so that no event has to.
-            .compilation_mode(CompilationMode::Eager)
-            .enforced_limits(EnforcedLimits::strict())
-            .ignore_custom_sections(true)
-            .wasm_multi_memory(false)
-            .wasm_memory64(false)
-            .wasm_custom_page_sizes(false)
-            // Without it, each checked product of 64 bits is a call.
-            .wasm_wide_arithmetic(true)
-            .wasm_tail_call(false);
-        config
-            .set_max_recursion_depth(RECURSION_MAX)
-            // The minimum may not exceed the maximum at any time.
-            .set_min_stack_height(STACK_VALUES / 2)
-            .set_max_stack_height(STACK_VALUES)
-            .set_min_stack_height(STACK_VALUES)
-            .set_max_cached_stacks(STACKS_KEPT);
-        Engine::new(&config)
-    })
 }

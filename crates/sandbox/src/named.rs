@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use fairway_policy::PolicyError;
 
-use crate::module::Module;
-use crate::slot::{Role, Slot, SwapError};
+use crate::module::{self, Module};
+use crate::slot::{Item, Role, Slot, SwapError, stamp};
+use crate::{Engine, LoadError};
 
 /// Environment variable with the folders in which bare names are searched, separated as in PATH.
 const FOLDERS: &str = "FAIRWAY_POLICIES";
@@ -44,6 +45,8 @@ impl std::error::Error for PoliciesError {}
 /// An item that names a module.
 pub(crate) struct Named<'a> {
     label: Option<&'a str>,
+    /// The engine, if the item names it.
+    engine: Option<Engine>,
     name: &'a str,
     parameters: &'a str,
 }
@@ -56,13 +59,18 @@ impl<'a> Named<'a> {
             Some((label, rest)) if is_label(label) => (Some(label), rest),
             _ => (None, item),
         };
-        let (is_marked, rest) = match rest.strip_prefix("wasm:") {
-            Some(rest) => (true, rest),
-            None => (false, rest),
-        };
+        let marks = [
+            ("wasm:", None),
+            ("interpreted:", Some(Engine::Interpreted)),
+            ("compiled:", Some(Engine::Compiled)),
+        ];
+        let marked = marks
+            .into_iter()
+            .find_map(|(mark, engine)| rest.strip_prefix(mark).map(|rest| (engine, rest)));
+        let (is_marked, (engine, rest)) = (marked.is_some(), marked.unwrap_or((None, rest)));
         let (name, parameters) = rest.split_once(':').unwrap_or((rest, ""));
         let is_file = Path::new(name).extension().is_some_and(|extension| extension == "wasm");
-        (is_marked || is_file).then_some(Named { label, name, parameters })
+        (is_marked || is_file).then_some(Named { label, engine, name, parameters })
     }
 
     pub(crate) fn file(&self) -> Result<PathBuf, PoliciesError> {
@@ -83,15 +91,36 @@ impl<'a> Named<'a> {
         of_label.map(|role| vec![role]).ok_or_else(|| PoliciesError::NoModules(label.to_owned()))
     }
 
+    /// Loads the module of a file for the item's engine.
+    pub(crate) fn module(&self, file: &Path) -> Result<Module, LoadError> {
+        load(&module::read(file)?, self.engine)
+    }
+
     pub(crate) fn open(&self, item: &str) -> Result<Vec<Slot>, PoliciesError> {
         let failed = |error| PoliciesError::Module(item.to_owned(), error);
         let file = self.file()?;
-        let module = Module::read(&file).map_err(|error| failed(SwapError::Load(error)))?;
+        // Looked at before it is read, so that no change of it is missed.
+        let seen = stamp(&file);
+        let module = self.module(&file).map_err(|error| failed(SwapError::Load(error)))?;
         let mut slots = Vec::new();
         for role in self.roles(&module)? {
-            let slot = Slot::open(role, self.name, file.clone(), self.parameters);
-            slots.push(slot.map_err(failed)?);
+            let named = Item {
+                roles: vec![role],
+                engine: self.engine,
+                name: self.name.to_owned(),
+                parameters: self.parameters.to_owned(),
+                file: file.clone(),
+            };
+            slots.push(Slot::open(named, module.clone(), seen).map_err(failed)?);
         }
         Ok(slots)
+    }
+}
+
+/// Loads a module for `engine`, or for the one of the environment.
+pub(crate) fn load(bytes: &[u8], engine: Option<Engine>) -> Result<Module, LoadError> {
+    match engine {
+        Some(engine) => Module::load_for(bytes, engine),
+        None => Module::load(bytes),
     }
 }

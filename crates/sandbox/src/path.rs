@@ -27,9 +27,9 @@ impl UserPath {
     fn choose(guest: &mut Guest, paths: &[PathView], request: &ChunkRequest) -> Result<u32, Fault> {
         let hook = Hook::ChoosePath;
         let missing = || Fault { hook, reason: Reason::Trap("it is gone") };
-        guest.area().ok_or_else(missing)?.put_chunk(paths, request);
-        let function = guest.hooks.choose_path.ok_or_else(missing)?;
-        let path = guest.call(hook, function, paths.len() as u32)?;
+        guest.machine.area().ok_or_else(missing)?.put_chunk(paths, request);
+        let function = guest.hooks.choose_path.as_ref().ok_or_else(missing)?;
+        let path = guest.machine.call(hook, function, paths.len() as u32)?;
         if path as usize >= paths.len() {
             return Err(Fault { hook, reason: Reason::NoSuchPath(path) });
         }
@@ -86,9 +86,9 @@ impl PathChoice for UserPath {
         }
         let known = known(paths);
         let outcome = self.shared.lock().event_between(|guest| {
-            let hook = guest.hooks.has_room?;
-            guest.area()?.put_room(known);
-            Some(guest.call(Hook::HasRoom, hook, known.len() as u32))
+            let hook = guest.hooks.has_room.as_ref()?;
+            guest.machine.area()?.put_room(known);
+            Some(guest.machine.call(Hook::HasRoom, hook, known.len() as u32))
         });
         match outcome {
             Outcome::Answer(answer) => answer != 0,
@@ -99,9 +99,9 @@ impl PathChoice for UserPath {
 
     fn on_ack(&mut self, path: usize, ack: &PathAck) {
         let outcome = self.shared.lock().event(ack.now, |guest| {
-            let hook = guest.hooks.on_path_ack?;
-            guest.area()?.put_path_ack(ack);
-            Some(guest.call(Hook::OnPathAck, hook, path as u32))
+            let hook = guest.hooks.on_path_ack.as_ref()?;
+            guest.machine.area()?.put_path_ack(ack);
+            Some(guest.machine.call(Hook::OnPathAck, hook, path as u32))
         });
         if let Outcome::Gone = outcome {
             self.fallback.on_ack(path, ack);
@@ -110,9 +110,9 @@ impl PathChoice for UserPath {
 
     fn on_loss(&mut self, path: usize, sample: &LossSample) {
         let outcome = self.shared.lock().event(sample.now, |guest| {
-            let hook = guest.hooks.on_path_loss?;
-            guest.area()?.put_loss(sample);
-            Some(guest.call(Hook::OnPathLoss, hook, path as u32))
+            let hook = guest.hooks.on_path_loss.as_ref()?;
+            guest.machine.area()?.put_loss(sample);
+            Some(guest.machine.call(Hook::OnPathLoss, hook, path as u32))
         });
         if let Outcome::Gone = outcome {
             self.fallback.on_loss(path, sample);

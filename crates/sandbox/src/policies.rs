@@ -4,9 +4,10 @@
 //! `cc=wasm:./mine.wasm`, `path=./mine.wasm` (a name that ends in `.wasm` needs no `wasm:`).
 //! Parameters follow a further colon, `cc=./mine.wasm:gain=2:floor=64K`, and are parsed by the
 //! module. A bare name, `cc=wasm:mine`, is searched as `mine.wasm` in the folders that
-//! FAIRWAY_POLICIES lists. Without a label, a module is used for all kinds that it supports. Items
-//! with the same file and parameters share an instance. File names with a comma or a colon are not
-//! possible.
+//! FAIRWAY_POLICIES lists. `compiled:` or `interpreted:` in place of `wasm:` also names the engine,
+//! which is otherwise that of FAIRWAY_POLICY_ENGINE, or the interpreter. Without a label, a module
+//! is used for all kinds that it supports. Items with the same file, parameters and engine share an
+//! instance. File names with a comma or a colon are not possible.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +20,6 @@ use crate::PoliciesError;
 use crate::congestion::UserCongestion;
 use crate::instance::Shared;
 use crate::loss::UserLoss;
-use crate::module::Module;
 use crate::named::Named;
 use crate::path::UserPath;
 use crate::scheduler::UserScheduler;
@@ -114,7 +114,7 @@ impl Policies {
             return Err(PoliciesError::BuiltIn(error));
         };
         let failed = |error| PoliciesError::Module(item.to_owned(), error);
-        let module = Module::read(&named.file()?).map_err(|e| failed(SwapError::Load(e)))?;
+        let module = named.module(&named.file()?).map_err(|e| failed(SwapError::Load(e)))?;
         let mut policies = self.fresh();
         let mut done: Vec<usize> = Vec::new();
         for role in named.roles(&module)? {

@@ -6,9 +6,10 @@
 use fairway_policy::{FlowId, Greedy, RateRegisters, Scheduler, Share, TransmitSample};
 use fairway_wire::Instant;
 
-use crate::guest::{EVENT_FUEL, FLOW_FUEL, Guest};
+use crate::guest::Guest;
 use crate::hook::Hook;
 use crate::instance::{Outcome, Shared};
+use crate::limits::{EVENT_FUEL, FLOW_FUEL};
 use crate::{Fault, Reason};
 
 /// An instance of a module and, after a fault, no shares at all ([`Greedy`]).
@@ -62,7 +63,7 @@ impl UserScheduler {
                 Err(fault) => return Some(Err(fault)),
             };
             let fault = |reason| Fault { hook: Hook::Rates, reason };
-            let list = guest.rates(count).filter(|_| count as usize <= flows);
+            let list = guest.machine.rates(count).filter(|_| count as usize <= flows);
             let Some(list) = list else { return Some(Err(fault(Reason::BadList(count)))) };
             for entry in list {
                 let Some(quantum) = quanta.get_mut(entry.flow as usize) else {
@@ -124,9 +125,9 @@ fn start(
     share: Share,
     fuel: u64,
 ) -> Option<Result<u32, Fault>> {
-    let hook = guest.hooks.flow_started?;
-    guest.area()?.put_share(share);
-    Some(guest.call_with(Hook::FlowStarted, hook, (now.as_ps(), flow), fuel))
+    let hook = guest.hooks.flow_started.as_ref()?;
+    guest.machine.area()?.put_share(share);
+    Some(guest.machine.call_with(Hook::FlowStarted, hook, (now.as_ps(), flow), fuel))
 }
 
 impl Scheduler for UserScheduler {
@@ -149,8 +150,8 @@ impl Scheduler for UserScheduler {
             self.active -= u32::from(started.take().is_some());
         }
         self.event(now, rates, |guest, fuel| {
-            let hook = guest.hooks.flow_ended?;
-            Some(guest.call_with(Hook::FlowEnded, hook, (now.as_ps(), flow.0), fuel))
+            let hook = guest.hooks.flow_ended.as_ref()?;
+            Some(guest.machine.call_with(Hook::FlowEnded, hook, (now.as_ps(), flow.0), fuel))
         });
     }
 
@@ -161,24 +162,24 @@ impl Scheduler for UserScheduler {
             *started = Some(share);
         }
         self.event(now, rates, |guest, fuel| {
-            let hook = guest.hooks.share_changed?;
-            guest.area()?.put_share(share);
-            Some(guest.call_with(Hook::ShareChanged, hook, (now.as_ps(), flow.0), fuel))
+            let hook = guest.hooks.share_changed.as_ref()?;
+            guest.machine.area()?.put_share(share);
+            Some(guest.machine.call_with(Hook::ShareChanged, hook, (now.as_ps(), flow.0), fuel))
         });
     }
 
     fn on_transmit(&mut self, flow: FlowId, sample: &TransmitSample, rates: &RateRegisters) {
         self.event(sample.now, rates, |guest, fuel| {
-            let hook = guest.hooks.on_transmit?;
-            guest.area()?.put_transmit(sample);
-            Some(guest.call_with(Hook::OnTransmit, hook, flow.0, fuel))
+            let hook = guest.hooks.on_transmit.as_ref()?;
+            guest.machine.area()?.put_transmit(sample);
+            Some(guest.machine.call_with(Hook::OnTransmit, hook, flow.0, fuel))
         });
     }
 
     fn on_hint(&mut self, now: Instant, flow: FlowId, hint: u64, rates: &RateRegisters) {
         self.event(now, rates, |guest, fuel| {
-            let hook = guest.hooks.on_hint?;
-            Some(guest.call_with(Hook::OnHint, hook, (now.as_ps(), flow.0, hint), fuel))
+            let hook = guest.hooks.on_hint.as_ref()?;
+            Some(guest.machine.call_with(Hook::OnHint, hook, (now.as_ps(), flow.0, hint), fuel))
         });
     }
 

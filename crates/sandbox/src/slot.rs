@@ -12,7 +12,7 @@ use crate::abi::{Decision, Start, TEXT_BYTES};
 use crate::guest::Guest;
 use crate::hook::Hook;
 use crate::module::{self, Module};
-use crate::{Fault, LoadError, Reason};
+use crate::{Engine, Fault, LoadError, Reason, named};
 
 /// Kinds of policy that a module can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,6 +99,8 @@ impl std::error::Error for SwapError {}
 pub struct Report {
     /// The item of the specification, as `cc=wasm:./mine.wasm:gain=2`.
     pub item: String,
+    /// What runs the current module.
+    pub engine: Engine,
     /// Instances that have started: one per channel, and one more for each replacement.
     pub started: u64,
     /// Started instances that replaced another one.
@@ -112,8 +114,10 @@ pub struct Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { item, started, replaced, faults, .. } = self;
-        write!(f, "{item}: {started} started, {replaced} of them in place of another, ")?;
+        let Report { item, engine, started, replaced, faults, .. } = self;
+        let is_named = item.contains("=compiled:");
+        let engine = if *engine == Engine::Compiled && !is_named { ", compiled" } else { "" };
+        write!(f, "{item}{engine}: {started} started, {replaced} of them in place of another, ")?;
         match &self.first_fault {
             None => write!(f, "no fault"),
             Some((_, fault)) => write!(f, "{faults} fell back to the default: {fault}"),
@@ -124,11 +128,13 @@ impl fmt::Display for Report {
 /// An item of a specification, as the user gave it. A file that is given for several kinds is one
 /// item.
 #[derive(Clone)]
-struct Item {
-    roles: Vec<Role>,
-    name: String,
-    parameters: String,
-    file: PathBuf,
+pub(crate) struct Item {
+    pub(crate) roles: Vec<Role>,
+    /// The engine, if the user named one.
+    pub(crate) engine: Option<Engine>,
+    pub(crate) name: String,
+    pub(crate) parameters: String,
+    pub(crate) file: PathBuf,
 }
 
 /// An item, its current module, and its history.
@@ -157,7 +163,7 @@ pub(crate) struct Cursor {
 
 /// Identifies a version of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+pub(crate) struct Stamp {
     modified: Option<SystemTime>,
     bytes: u64,
     inode: u64,
@@ -167,26 +173,18 @@ struct Stamp {
 const USUAL: Site = Site { mtu_bytes: 4096, flows: 16 };
 
 impl Slot {
-    /// Opens the module in `file`, which the user named `name`.
-    pub(crate) fn open(
-        role: Role,
-        name: &str,
-        file: PathBuf,
-        parameters: &str,
-    ) -> Result<Slot, SwapError> {
-        let seen = stamp(&file);
-        let module = Module::read(&file).map_err(SwapError::Load)?;
-        try_out(&module, &[role], USUAL, parameters)?;
-        let (name, parameters) = (name.to_owned(), parameters.to_owned());
-        let named = Item { roles: vec![role], name, parameters, file };
-        Ok(Slot::unused(named, module, seen))
+    /// Makes the slot of an item whose file, as of `seen`, holds `module`.
+    pub(crate) fn open(item: Item, module: Module, seen: Option<Stamp>) -> Result<Slot, SwapError> {
+        try_out(&module, &item.roles, USUAL, &item.parameters)?;
+        Ok(Slot::unused(item, module, seen))
     }
 
     /// Uses the same file for another kind, too, and with the same instance, if that is possible.
     /// Returns false if it is not.
     pub(crate) fn join(&mut self, other: &Slot) -> bool {
         let (own, new) = (&mut self.item, &other.item);
-        let is_same = own.file == new.file && own.parameters == new.parameters;
+        let is_same =
+            own.file == new.file && own.parameters == new.parameters && own.engine == new.engine;
         let of_channel = |item: &Item| item.roles.iter().all(|role| role.is_of_channel());
         let is_new = new.roles.iter().all(|role| !own.roles.contains(role));
         let joins = is_same && is_new && of_channel(own) && of_channel(new);
@@ -256,9 +254,10 @@ impl Slot {
 
     /// Formats the part of the item for one kind.
     pub(crate) fn item_of(&self, role: Role) -> String {
-        let Item { name, parameters, .. } = &self.item;
+        let Item { engine, name, parameters, .. } = &self.item;
+        let engine = engine.map_or("wasm", Engine::name);
         let separator = if parameters.is_empty() { "" } else { ":" };
-        format!("{}=wasm:{}{separator}{}", role.label(), name, parameters)
+        format!("{}={engine}:{name}{separator}{parameters}", role.label())
     }
 
     /// Starts an instance of the current module; `None`, and a counted fault, if it does not start.
@@ -334,7 +333,7 @@ impl Slot {
 
     /// Replaces the module; every instance changes before its next event.
     pub(crate) fn swap(&self, bytes: &[u8]) -> Result<(), SwapError> {
-        let module = Module::load(bytes).map_err(SwapError::Load)?;
+        let module = named::load(bytes, self.item.engine).map_err(SwapError::Load)?;
         let site = Site {
             mtu_bytes: self.mtu_bytes.load(Ordering::Relaxed),
             flows: self.flows.load(Ordering::Relaxed),
@@ -362,6 +361,7 @@ impl Slot {
     pub(crate) fn report(&self) -> Report {
         Report {
             item: self.item(),
+            engine: lock(&self.current).engine(),
             started: self.started.load(Ordering::Relaxed),
             replaced: self.replaced.load(Ordering::Relaxed),
             faults: self.faults.load(Ordering::Relaxed),
@@ -385,7 +385,7 @@ fn try_out(module: &Module, roles: &[Role], site: Site, parameters: &str) -> Res
     Guest::start(module, &start).map(|_| ()).map_err(SwapError::Start)
 }
 
-fn stamp(file: &std::path::Path) -> Option<Stamp> {
+pub(crate) fn stamp(file: &std::path::Path) -> Option<Stamp> {
     let data = std::fs::metadata(file).ok()?;
     #[cfg(unix)]
     let inode = std::os::unix::fs::MetadataExt::ino(&data);

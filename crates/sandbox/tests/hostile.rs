@@ -78,6 +78,10 @@ fn calls_that_go_too_deep_or_need_too_much_stack_trap() {
     let recursion = "(call $deep)) (func $deep (call $deep)";
     let (fault, _) = fault_of(&with(ON_ACK, recursion));
     assert_eq!(fault.reason, Reason::Trap("stack overflow"));
+    if common::is_compiled() {
+        // Compiled code has no place for locals that are not used, and a wider stack.
+        return;
+    }
     let locals = format!("(call $wide)) (func $wide (local {})", "i64 ".repeat(3_000));
     let (fault, _) = fault_of(&with(ON_ACK, &locals));
     assert_eq!(fault.reason, Reason::Trap("stack overflow"));
@@ -115,7 +119,7 @@ fn policy_that_cannot_start_is_refused() {
     let area = "(func (export \"fairway_area\") (result i32) i32.const 1024)";
     let init = "(i64.store (i32.const 1024) (i64.const 100000))\n        i32.const 0";
     let cases = [
-        (abi, "(func (export \"fairway_policy_abi\") (result i32) i32.const 3)", "version 2"),
+        (abi, "(func (export \"fairway_policy_abi\") (result i32) i32.const 4)", "version 3"),
         (abi, "(func (export \"fairway_policy_abi\") (result i32) i32.const 0)", "says 0"),
         (
             abi,

@@ -52,7 +52,7 @@ fn verdicts(detector: &mut dyn LossDetector, seed: u64) -> Vec<(bool, bool, u64)
     let mut verdicts = Vec::new();
     for _ in 0..3000 {
         let ack = sequence.ack();
-        detector.on_ack(ack.now, ack.smoothed_rtt);
+        detector.on_ack(ack.now, ack.smoothed_rtt, ack.acked_packets);
         if sequence.below(6) == 0 {
             let late = sequence.late();
             detector.on_reordering(&late);
@@ -101,9 +101,9 @@ fn loss_detector_that_fails_in_any_hook_is_replaced_by_the_default() {
         let (ack, late, evidence) = (sequence.ack(), sequence.late(), sequence.evidence());
         // From the failing event on, including it, the default decides.
         let has_failed = || policies.reports()[0].faults > 0;
-        set.loss.on_ack(ack.now, ack.smoothed_rtt);
+        set.loss.on_ack(ack.now, ack.smoothed_rtt, ack.acked_packets);
         if has_failed() {
-            twin.loss.on_ack(ack.now, ack.smoothed_rtt);
+            twin.loss.on_ack(ack.now, ack.smoothed_rtt, ack.acked_packets);
         }
         let _ = set.loss.overdue_after(ack.smoothed_rtt);
         set.loss.on_reordering(&late);

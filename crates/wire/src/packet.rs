@@ -560,5 +560,5 @@ pub enum Ecn {
     Congested,
 }
 
-const _: () = assert!(size_of::<Packet>() <= 96);
+const _: () = assert!(size_of::<Packet>() <= 88);
 const _: () = assert!(size_of::<Route>() <= 20);

@@ -6,7 +6,7 @@
  * A congestion control exports fairway_init, on_ack and on_loss; a path choice fairway_init and
  * choose_path; a loss detector fairway_init and is_lost; a scheduler fairway_init, fairway_rates,
  * flow_started and flow_ended. The events and the decisions lie in the one variable `fairway`
- * below; its layout is version 2 of the interface and only ever grows behind what there is
+ * below; its layout is version 3 of the interface and only ever grows behind what there is
  * (docs/policies.md).
  * Times are picoseconds. Reserved fields are zero. There are no floats.
  */
@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-#define FAIRWAY_ABI 2
+#define FAIRWAY_ABI 3
 #define FAIRWAY_PATHS 256
 #define FAIRWAY_EXPORT(name) __attribute__((export_name(#name)))
 
@@ -94,6 +94,11 @@ struct fairway_evidence {
                                on_reordering: it had been declared lost */
 };
 
+/* on_progress, since version 3. */
+struct fairway_progress {
+    uint32_t packets; /* acknowledged */
+};
+
 /* flow_started and share_changed. */
 struct fairway_share {
     uint32_t tenant, weight, tenant_weight;
@@ -148,6 +153,7 @@ struct fairway_area {
         struct fairway_chunk chunk;
         struct fairway_path_ack path_ack;
         struct fairway_evidence evidence;
+        struct fairway_progress progress;
         struct fairway_share share;
         struct fairway_transmit transmit;
         uint64_t unused[16];

@@ -12,10 +12,10 @@ fn late(us: u64) -> LateArrival {
     LateArrival { psn_distance: 5, overtaken_by, smoothed_rtt: RTT, ..LateArrival::default() }
 }
 
-/// Lets round trips pass.
+/// Lets round trips of a hundred packets pass.
 fn pass(detector: &mut Rack, round_trips: core::ops::Range<u64>) {
     for number in round_trips {
-        detector.on_ack(Instant::ZERO + RTT.times(number + 1), RTT);
+        detector.on_ack(Instant::ZERO + RTT.times(number + 1), RTT, 100);
     }
 }
 
@@ -48,6 +48,21 @@ fn window_is_a_quarter_more_than_the_largest_difference_of_late() {
     assert!(!detector.is_lost(&evidence(9, 0)));
     pass(&mut detector, 40..60);
     assert_eq!(detector.window(RTT), Duration::from_us(1));
+}
+
+/// Four packets in each round trip show a difference of 8 us once in eighty packets.
+#[test]
+fn channels_that_send_little_do_not_forget_between_two_differences() {
+    let mut detector = Rack::new();
+    pass(&mut detector, 0..40);
+    detector.on_reordering(&late(8));
+    for number in 40..240 {
+        detector.on_ack(Instant::ZERO + RTT.times(number + 1), RTT, 4);
+        if number % 20 == 0 {
+            detector.on_reordering(&late(8));
+        }
+        assert!(detector.window(RTT) >= Duration::from_us(10), "round trip {number}");
+    }
 }
 
 #[test]

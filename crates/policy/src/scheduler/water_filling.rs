@@ -59,7 +59,7 @@ use fairway_wire::{Duration, Instant};
 
 use super::line_rate::{LineRate, News};
 use super::shares::Shares;
-use super::{FlowId, Hints, RateRegisters, Scheduler, Share, TransmitSample, per_second};
+use super::{FlowId, Hints, RateRegisters, Scheduler, Share, TransmitSample, per_second, quotient};
 use crate::compact::ewma;
 
 /// A new sample has a weight of a quarter.
@@ -299,7 +299,8 @@ impl WaterFilling {
     }
 
     fn publish(&self, flow: FlowId, rates: &RateRegisters) {
-        let floor = u128::from(self.due(flow)) * u128::from(self.parameters.floor_permille) / 1000;
+        let floor = u128::from(self.due(flow)) * u128::from(self.parameters.floor_permille);
+        let floor = quotient(floor, 1000);
         let rate = match self.line.is_lifted() {
             true => RateRegisters::UNLIMITED,
             false => self.flows[flow.index()].level.max(floor as u64),
@@ -361,7 +362,8 @@ impl WaterFilling {
         let steps = if used <= interval {
             step
         } else {
-            let steps = u128::from(step) * u128::from(used.as_ps()) / u128::from(interval.as_ps());
+            let steps = u128::from(step) * u128::from(used.as_ps());
+            let steps = quotient(steps, u128::from(interval.as_ps()));
             u64::try_from(steps).unwrap_or(u64::MAX).min(due)
         };
         // A flow gets the part of its fair share that it already uses at once, without steps.
@@ -460,7 +462,7 @@ impl WaterFilling {
 /// `time · part / whole`.
 fn part(time: Duration, part: u64, whole: u64) -> Duration {
     let ps = u128::from(time.as_ps()) * u128::from(part);
-    Duration::from_ps(ps.checked_div(u128::from(whole)).unwrap_or(0) as u64)
+    Duration::from_ps(quotient(ps, u128::from(whole)) as u64)
 }
 
 /// True if the first has a higher level for its weight than the second.
@@ -474,7 +476,7 @@ fn balance([from, to]: [u64; 2], [from_weight, to_weight]: [u64; 2]) -> u64 {
     let more = u128::from(from) * u128::from(to_weight);
     let less = u128::from(to) * u128::from(from_weight);
     let weights = u128::from(from_weight) + u128::from(to_weight);
-    more.saturating_sub(less).checked_div(weights).unwrap_or(0) as u64
+    quotient(more.saturating_sub(less), weights) as u64
 }
 
 impl Scheduler for WaterFilling {

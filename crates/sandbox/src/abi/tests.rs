@@ -79,7 +79,7 @@ fn every_field_is_at_the_documented_offset() {
 
 /// The same, of the kinds of policy that version 2 has brought.
 #[test]
-fn every_field_of_version_2_is_at_the_documented_offset() {
+fn every_field_of_version_3_is_at_the_documented_offset() {
     let mut bytes = [0xee; AREA_BYTES];
     let mut area = area(&mut bytes);
     area.put_evidence(&Evidence {
@@ -99,6 +99,8 @@ fn every_field_of_version_2_is_at_the_documented_offset() {
         smoothed_rtt: Duration::from_ps(3),
     });
     assert_eq!(words(area.0, 64, 6), [0, 2, 3, 4 | 5 << 32, 1, 0]);
+    area.put_progress(7);
+    assert_eq!(words(area.0, 64, 2), [7, 0]);
     area.put_share(Share { tenant: 1, weight: 2, tenant_weight: 3 });
     assert_eq!(words(area.0, 64, 3), [1 | 2 << 32, 3, 0]);
     area.put_transmit(&TransmitSample {
@@ -123,7 +125,7 @@ fn every_field_of_version_2_is_at_the_documented_offset() {
     };
     area.put_start(&start);
     assert_eq!(words(area.0, 0, 3), [2, 3, 4 | 5 << 32]);
-    assert_eq!(words(area.0, 192, 2), [1 | 2 << 32, 3 | 6 << 32]);
+    assert_eq!(words(area.0, 192, 2), [1 | 3 << 32, 3 | 6 << 32]);
     assert_eq!(&area.0[12_544..12_547], b"a=b");
     let end = 12_544 + 1024;
     assert!(area.0[end..].iter().all(|byte| *byte == 0xee), "what is behind is the module's");

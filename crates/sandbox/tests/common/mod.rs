@@ -71,6 +71,12 @@ pub fn example(name: &str) -> String {
     format!("{}/../../examples/policies/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
+/// True if modules whose item names no engine are compiled in this run.
+pub fn is_compiled() -> bool {
+    let template = fairway_sandbox::Module::load(&module(TEMPLATE)).expect("it is fine");
+    template.engine() == fairway_sandbox::Engine::Compiled
+}
+
 pub fn policies(text: &str) -> Policies {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }

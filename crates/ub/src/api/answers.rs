@@ -94,6 +94,9 @@ pub struct Transmit {
     pub gather: LocalRange,
 }
 
+// A larger one would be moved by calls of `memcpy`, several times for each packet.
+const _: () = assert!(size_of::<Transmit>() <= 128);
+
 /// How an operation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]

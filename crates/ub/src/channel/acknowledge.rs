@@ -135,7 +135,7 @@ impl Channel {
             self.process_bitmap(shared, &ack.sack, &mut gain);
         }
         if gain.packets > 0 {
-            self.recovery.note_progress(now);
+            self.recovery.note_progress(now, gain.packets);
             self.progressed(&shared.config, &mut shared.schedule, now);
         }
         self.note_duplicates(shared, now, duplicates);

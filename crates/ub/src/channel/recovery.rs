@@ -214,10 +214,10 @@ impl Recovery {
         self.newest_acknowledged = Some(newest.max(sent.sent_at));
     }
 
-    /// Tells the detector that packets were acknowledged.
+    /// Tells the detector that so many packets were acknowledged.
     #[inline]
-    pub(super) fn note_progress(&mut self, now: Instant) {
-        self.detector.on_ack(now, self.smoothed());
+    pub(super) fn note_progress(&mut self, now: Instant, packets: u32) {
+        self.detector.on_ack(now, self.smoothed(), packets);
     }
 
     /// True if the detector examines packets of other paths than those on which packets were

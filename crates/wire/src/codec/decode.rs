@@ -196,8 +196,11 @@ fn bitmap_words(code: u8) -> Result<usize, DecodeError> {
 /// Number of path reports that an acknowledgement contains, each of one word. It has three bits.
 #[inline(always)]
 fn path_reports(header: &[u8]) -> Result<usize, DecodeError> {
-    const { assert!(PATH_REPORTS_MAX == 7) };
-    Ok(usize::from(*header.get(39).ok_or(too_short(header, 40))?) & PATH_REPORTS_MAX)
+    let count = header.get(39).ok_or(too_short(header, 40))? & 0b111;
+    if usize::from(count) > PATH_REPORTS_MAX {
+        return bad("path reports", u32::from(count));
+    }
+    Ok(usize::from(count))
 }
 
 /// The addresses and the path in NTH.

@@ -1,7 +1,7 @@
 //! What an acknowledgement tells of the paths by which packets have arrived.
 
 /// Most paths of which one acknowledgement tells.
-pub const PATH_REPORTS_MAX: usize = 7;
+pub const PATH_REPORTS_MAX: usize = 5;
 
 /// What has arrived by one path since the last acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -29,8 +29,8 @@ impl LossDetector for Rack {
     fn overdue_after(&self, smoothed_rtt: Duration) -> Option<Duration> {
         self.0.overdue_after(smoothed_rtt)
     }
-    fn on_ack(&mut self, now: Instant, smoothed_rtt: Duration) {
-        self.0.on_ack(now, smoothed_rtt);
+    fn on_ack(&mut self, now: Instant, smoothed_rtt: Duration, packets: u32) {
+        self.0.on_ack(now, smoothed_rtt, packets);
     }
     fn on_reordering(&mut self, late: &LateArrival) {
         self.0.on_reordering(late);

@@ -16,7 +16,7 @@ use fairway_policy::{
     AckSample, ChunkRequest, CongestionControl, LossSample, PathAck, PathChoice, PathView,
 };
 pub use fairway_wire as wire;
-use fairway_wire::{Duration, Instant};
+use fairway_wire::{Cci, Duration, Instant};
 
 #[cfg(target_arch = "wasm32")]
 mod bare;
@@ -37,7 +37,7 @@ pub use scheduler::{
 };
 
 /// The version of the interface that this is made for.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 
 /// How a policy begins.
 pub trait Start: Sized {
@@ -236,7 +236,7 @@ pub fn ack() -> AckSample {
     let words = &area().sample;
     let (acked_bytes, acked_packets) = pair(words[4]);
     let (marked_packets, path) = pair(words[5]);
-    let (flags, hint) = pair(words[6]);
+    let (flags, cci) = pair(words[6]);
     AckSample {
         now: Instant::from_ps(words[0]),
         acked_bytes,
@@ -246,7 +246,7 @@ pub fn ack() -> AckSample {
         smoothed_rtt: Duration::from_ps(words[2]),
         marked_packets,
         bytes_in_flight: words[3],
-        hint: hint as u8,
+        cci: Cci::from_bits(cci as u16),
         pressure: flags & 2 != 0,
         window_limited: flags & 4 != 0,
         endpoint_delay: (flags & 8 != 0).then(|| Duration::from_ps(words[7])),

@@ -71,7 +71,8 @@ pub fn detector_reordering<P: LossDetector>(slot: &Slot<P>) {
 
 pub fn detector_progress<P: LossDetector>(slot: &Slot<P>, now_ps: u64, smoothed_rtt_ps: u64) {
     let rtt = Duration::from_ps(smoothed_rtt_ps);
-    tell(slot, |policy| policy.on_ack(Instant::from_ps(now_ps), rtt));
+    let (packets, _) = pair(area().sample[0]);
+    tell(slot, |policy| policy.on_ack(Instant::from_ps(now_ps), rtt, packets));
 }
 
 /// -1 if packets are not overdue after some time.

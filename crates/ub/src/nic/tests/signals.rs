@@ -157,7 +157,7 @@ fn marks_of_more_paths_than_fit_are_acknowledged_at_once() {
     let last = firsts.next().unwrap();
     pair.deliver_marked(&last);
     let (transmit, ack) = pair.acknowledgement().expect("for the mark without room");
-    assert_eq!((ack.paths.len(), ack.marks), (7, 8));
+    assert_eq!((ack.paths.len(), ack.marks), (5, 6));
     pair.now = pair.now + Duration::from_us(10);
     pair.deliver(0, &transmit);
     assert_eq!(pair.marks()[usize::from(last.route.path)], 1, "by the acknowledgement's path");

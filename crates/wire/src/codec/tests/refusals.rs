@@ -123,6 +123,19 @@ fn reserved_bytes_are_ignored() {
     }
 }
 
+/// An acknowledgement has at most five path reports; its count has three bits.
+#[test]
+fn path_reports() {
+    for flags in [AckFlags::default(), AckFlags::SELECTIVE] {
+        let ack = sample_ack(flags);
+        let mut bytes = encoded(&Route::default(), &Packet::Ack(ack), 0);
+        bytes.extend_from_slice(&[0; 28]);
+        for count in [6, 7] {
+            assert_eq!(with(&bytes, 39, count), bad("path reports", u32::from(count)));
+        }
+    }
+}
+
 #[test]
 fn atomics() {
     let access = Access { length: 8, ..sample_access() };
