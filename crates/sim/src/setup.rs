@@ -290,13 +290,8 @@ mod tests {
         let (ends, profile) = (ends(&plan), plan.scenario.timing());
         let (hosts, reserved) = make_part(&plan, 0, &ends, &profile).expect("hosts");
         let spec: Policies = plan.scenario.default_policy().into();
-        let wiring = Wiring {
-            plan: Arc::clone(&plan),
-            ends,
-            reserved: vec![reserved],
-            spec,
-            on_use: false,
-        };
+        let wiring =
+            Wiring { plan: Arc::clone(&plan), ends, reserved: vec![reserved], spec, on_use: false };
         let slots = |host: u32| {
             let host = hosts[host as usize].as_deref().expect("a host that takes part");
             host.nic.as_fairway().expect("Fairway").limits().message_slots

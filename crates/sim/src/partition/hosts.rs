@@ -123,7 +123,8 @@ impl Partition {
         state.remaining = state.remaining.checked_sub(length).expect("no byte comes twice");
         if state.remaining == 0 {
             state.delivered = now;
-            if let Some(on_use) = self.hosts[node as usize].as_mut().and_then(|h| h.on_use.as_mut()) {
+            if let Some(on_use) = self.hosts[node as usize].as_mut().and_then(|h| h.on_use.as_mut())
+            {
                 on_use.delivered(now, self.plan.scenario.flows[flow as usize].source);
             }
             if let Some(placements) = &self.placements {

@@ -360,7 +360,9 @@ impl Channel {
         refusal: Option<Refusal>,
     ) -> Verdict {
         let pending = self.bypass.pending.get((bypass.number % WINDOW) as usize);
-        let Some(index) = pending.copied().flatten() else { return shared.counters.drop(DropReason::NoRead) };
+        let Some(index) = pending.copied().flatten() else {
+            return shared.counters.drop(DropReason::NoRead);
+        };
         let message = shared.messages[index];
         let is_load = matches!(message.body, Body::Load(_));
         let answers_load = matches!(bypass.operation, BypassOperation::LoadResponse { .. });

@@ -158,9 +158,7 @@ impl Paths {
 
     /// True if every path is in use, and nothing is due on any.
     pub(super) fn are_at_rest(&self) -> bool {
-        usize::from(self.count) == self.usable as usize
-            && self.probes_due == 0
-            && self.small == 0
+        usize::from(self.count) == self.usable as usize && self.probes_due == 0 && self.small == 0
     }
 
     /// True if packets may be sent on a path.

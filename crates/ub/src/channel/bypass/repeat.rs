@@ -12,7 +12,6 @@
 //! executes a store once, however many copies of it arrive.
 
 use super::{Channel, WINDOW};
-use alloc::boxed::Box;
 use crate::api::{LocalRange, Status, Transmit};
 use crate::channel::Timer;
 use crate::channel::round_trip::RoundTrip;
@@ -21,6 +20,7 @@ use crate::list::List;
 use crate::message::{Body, Message, MessagePlace, access};
 use crate::pool::Index;
 use crate::shared::{Config, Shared};
+use alloc::boxed::Box;
 use fairway_policy::{Evidence, LateArrival, LossDetector, PathOrder};
 use fairway_wire::{Bypass, BypassOperation, Duration, Instant, Packet, Priority};
 
