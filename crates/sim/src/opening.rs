@@ -174,3 +174,41 @@ impl Host {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::nic::HostNic;
+    use crate::{Settings, Simulation};
+
+    /// Number of channels of an all-to-all of 16 hosts that rest at its end, and of those that are
+    /// open.
+    fn resting(rest_from_peers: u32, end: &str) -> (usize, usize) {
+        let mut settings = Settings::default();
+        let lines = format!("workload all-to-all\nnodes 16\nbytes 4K\nend {end}");
+        settings.read(&lines).expect("settings");
+        let mut scenario = settings.build(1).expect("a scenario");
+        scenario.rest_from_peers = rest_from_peers;
+        let mut simulation = Simulation::new(scenario, 1).expect("a run");
+        while simulation.step() {}
+        let hosts = simulation.partitions[0].hosts.iter().flatten();
+        let counts = hosts.map(|host| {
+            let on_use = host.on_use.as_ref().expect("channels are opened on use");
+            let HostNic::Fairway(driver) = &host.nic else { unreachable!("hosts are Fairway's") };
+            let channels: Vec<_> = (0..15).map(|place| on_use.channel(place)).collect();
+            let nic = driver.device();
+            let rest = channels.iter().filter(|channel| nic.is_resting(**channel)).count();
+            (rest, channels.iter().filter(|channel| nic.is_open(**channel)).count())
+        });
+        counts.fold((0, 0), |sum, host| (sum.0 + host.0, sum.1 + host.1))
+    }
+
+    #[test]
+    fn channels_open_on_use_and_rest_after_it() {
+        let all = 16 * 15;
+        assert_eq!(resting(u32::MAX, "1ms"), (0, all));
+        let (rest, open) = resting(0, "1ms");
+        assert!(rest > all / 4 && rest + open == all, "{rest} of {all} rest at the end");
+        // The first packet of each host is on its wire: it has posted all, and received none.
+        assert_eq!(resting(0, "1ns"), (0, all));
+    }
+}

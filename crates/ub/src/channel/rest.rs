@@ -26,6 +26,8 @@ pub(crate) struct Resting {
     keep_alive_at: Instant,
 }
 
+const _: () = assert!(size_of::<Resting>() <= 80);
+
 impl Resting {
     /// When the channel's keep-alive would be due.
     pub(crate) fn keep_alive_at(&self) -> Instant {
