@@ -64,6 +64,7 @@ impl<T> fmt::Debug for Index<T> {
 pub struct Pool<T> {
     items: Vec<T>,
     free: Vec<Index<T>>,
+    /// Most records in use: fewer than there is memory for while some are reserved.
     capacity: u32,
 }
 
@@ -84,12 +85,12 @@ impl<T> Pool<T> {
 
     /// Allocates a record. Returns its name, or `None` if all are in use.
     pub fn add(&mut self, value: T) -> Option<Index<T>> {
+        if self.is_exhausted() {
+            return None;
+        }
         if let Some(index) = self.free.pop() {
             self[index] = value;
             return Some(index);
-        }
-        if self.items.len() as u32 == self.capacity {
-            return None;
         }
         self.items.push(value);
         Some(Index::of(self.items.len() as u32 - 1))
@@ -100,6 +101,20 @@ impl<T> Pool<T> {
         debug_assert!(!self.free.contains(&index), "record {index:?} given back twice");
         assert!(self.get(index).is_some(), "record {index:?} was never taken");
         self.free.push(index);
+    }
+
+    /// Reserves a record, which must be free: nobody can allocate it until [`Self::unreserve`].
+    ///
+    /// # Panics
+    /// If all records are in use.
+    pub fn reserve(&mut self) {
+        assert!(!self.is_exhausted(), "no record is free");
+        self.capacity -= 1;
+    }
+
+    /// Ends the reservation of one record.
+    pub fn unreserve(&mut self) {
+        self.capacity += 1;
     }
 
     /// Returns every record that was ever allocated, in use or not.

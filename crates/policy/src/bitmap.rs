@@ -26,7 +26,7 @@ const TIMEOUT: u8 = 15;
 /// The path choice that passes over marked paths.
 #[derive(Clone, Debug)]
 pub struct Bitmap {
-    /// Turns that each path has to miss.
+    /// Turns that each path has to miss; empty until it is needed.
     penalties: Box<[u8]>,
     next: usize,
     /// Differs from round to round, so that channels do not walk in step.
@@ -39,10 +39,11 @@ impl Bitmap {
 
     /// Creates the path choice.
     pub fn new() -> Bitmap {
-        Bitmap { penalties: vec![0; PATHS].into_boxed_slice(), next: 0, order: 0 }
+        Bitmap { penalties: Box::default(), next: 0, order: 0 }
     }
 
     fn punish(&mut self, path: usize, turns: u8) {
+        self.prepare();
         if let Some(penalty) = self.penalties.get_mut(path) {
             *penalty = penalty.saturating_add(turns).min(TIMEOUT);
         }
@@ -76,7 +77,14 @@ impl PathChoice for Bitmap {
         Self::NAME
     }
 
+    fn prepare(&mut self) {
+        if self.penalties.is_empty() {
+            self.penalties = vec![0; PATHS].into_boxed_slice();
+        }
+    }
+
     fn choose(&mut self, paths: &[PathView], request: &ChunkRequest) -> usize {
+        self.prepare();
         let count = paths.len().min(PATHS);
         for _ in 0..count {
             let path = self.take_turn(count, request.random);

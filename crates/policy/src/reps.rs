@@ -45,7 +45,8 @@ pub struct RepsParameters {
 pub struct Reps {
     explore: Explore,
     bitmap: Bitmap,
-    /// Chunks sent on each path that have not put it into the list.
+    /// Chunks sent on each path that have not put it into the list. Empty until the first choice,
+    /// as the list is.
     chunks: Box<[u16]>,
     /// A ring of paths to be used again.
     list: Box<[u8]>,
@@ -62,8 +63,8 @@ impl Reps {
         Reps {
             explore: parameters.explore,
             bitmap: Bitmap::new(),
-            chunks: vec![0; PATHS].into_boxed_slice(),
-            list: vec![0; LIST].into_boxed_slice(),
+            chunks: Box::default(),
+            list: Box::default(),
             head: 0,
             length: 0,
         }
@@ -104,7 +105,16 @@ impl PathChoice for Reps {
         Self::NAME
     }
 
+    fn prepare(&mut self) {
+        if self.list.is_empty() {
+            self.chunks = vec![0; PATHS].into_boxed_slice();
+            self.list = vec![0; LIST].into_boxed_slice();
+            self.bitmap.prepare();
+        }
+    }
+
     fn choose(&mut self, paths: &[PathView], request: &ChunkRequest) -> usize {
+        self.prepare();
         let path = self.next(paths, request);
         if let Some(chunks) = self.chunks.get_mut(path) {
             *chunks = chunks.saturating_add(1);

@@ -192,6 +192,9 @@ pub struct PathAck {
 pub trait PathChoice: Send {
     /// Name of the policy in a specification.
     fn name(&self) -> &'static str;
+    /// Allocates whatever memory the policy will need, so that no other call allocates any. A
+    /// caller that does not mind leaves this out, and memory that is never needed is not allocated.
+    fn prepare(&mut self) {}
     /// The path for the next chunk: an index into `paths`, which is never empty.
     fn choose(&mut self, paths: &[PathView], request: &ChunkRequest) -> usize;
     /// Whether a chunk may leave on any path. Called before [`Self::choose`]; if not, the channel

@@ -53,6 +53,10 @@ fn known(paths: &[PathView]) -> &[PathView] {
 }
 
 impl PathChoice for UserPath {
+    fn prepare(&mut self) {
+        self.fallback.prepare();
+    }
+
     fn name(&self) -> &'static str {
         if self.shared.lock().guest().is_some() { "wasm" } else { self.fallback.name() }
     }

@@ -6,6 +6,12 @@ use fairway_ub::{MailboxConfig, MailboxId, Steering, Threshold, UbDevice, WhenEm
 /// Messages of one host that may be in flight at once; further ones wait at the host.
 pub(crate) const MESSAGES: u32 = 512;
 
+/// The same for a host with more than [`PEERS_MANY`] peers. Each message in flight is then on a
+/// channel of its own, whose state takes some kilobytes, and thousands of such hosts have to fit
+/// into memory.
+pub(crate) const MESSAGES_OF_MANY: u32 = 256;
+pub(crate) const PEERS_MANY: u32 = 1024;
+
 /// Bits of an offset within one flow's piece of memory. Each flow has a piece of this size at its
 /// destination, so the upper bits of an offset name the flow.
 pub(crate) const SLOT_BITS: u32 = 36;

@@ -2,11 +2,12 @@
 
 use super::control::{Control, Eager};
 use super::nic::HostNic;
+use super::opening::OnUse;
 use super::plan::Plan;
 use super::ranks::{Ranks, jetty_of};
 use super::streams::{self, Streams};
 use crate::application::Application;
-use crate::endpoint::{MESSAGES, Posted, SLOT_BITS, TOKEN, address};
+use crate::endpoint::{MESSAGES, MESSAGES_OF_MANY, PEERS_MANY, Posted, SLOT_BITS, TOKEN, address};
 use crate::intake::Intake;
 use crate::members::{self, Members};
 use crate::stream::Verb;
@@ -48,6 +49,8 @@ pub(crate) struct Host {
     pub(crate) ranks: Option<Box<Application>>,
     /// The streams that the host posts or sends, if any.
     pub(crate) streams: Option<Box<Streams>>,
+    /// Opens the host's channels when they are used, if they are not open from the start.
+    pub(crate) on_use: Option<Box<OnUse>>,
     /// The queue in which data waits for the host, if its rate is limited.
     pub(crate) intake: Option<Box<Intake>>,
 }
@@ -96,7 +99,8 @@ impl TimerSlots {
 fn limits(plan: &Plan, host: u32, peers: u32) -> Limits {
     let window = plan.scenario.window();
     let out = plan.outbound[host as usize].len() as u32;
-    let messages = out.min(MESSAGES);
+    let most = if peers > PEERS_MANY { MESSAGES_OF_MANY } else { MESSAGES };
+    let messages = out.min(most);
     let slots = (plan.scenario.flows.len() as u32).div_ceil(plan.pairs.len().max(1) as u32);
     let slots = (2 * slots).clamp(2, 64);
     let channels = peers.max(1) * plan.scenario.split;
@@ -127,6 +131,7 @@ fn limits(plan: &Plan, host: u32, peers: u32) -> Limits {
         .mailbox_buffers(1)
         .put_streams(1)
         .flows(2 * channels)
+        .allocates_on_use(true)
 }
 
 /// Limits of a NIC with ranks of a program.
@@ -257,6 +262,7 @@ impl Host {
             hosts_of_channels: Vec::new(),
             ranks: None,
             streams: None,
+            on_use: None,
             intake: Intake::of(&plan.scenario.drains, plan.scenario.receive_queue, host),
         }
     }
@@ -361,13 +367,17 @@ impl Host {
     /// If the NIC refuses the flow for a reason other than a full queue or a dead peer, which means
     /// that the run was set up wrongly.
     pub(crate) fn post(&mut self, now: u64, plan: &Plan, index: u32) -> Posted {
-        let nic = match &mut self.nic {
-            HostNic::Fairway(driver) => driver.device_mut(),
-            HostNic::Roce(nic) => return nic.post(now, plan, index),
-        };
+        if let HostNic::Roce(nic) = &mut self.nic {
+            return nic.post(now, plan, index);
+        }
         let flow = &plan.scenario.flows[index as usize];
-        let peer = self.peers.binary_search_by_key(&flow.destination, |peer| peer.0);
-        let channel = self.peers[peer.expect("a channel for every flow")].1;
+        let channel = if self.on_use.is_some() {
+            self.open_toward(now, flow.destination)
+        } else {
+            let peer = self.peers.binary_search_by_key(&flow.destination, |peer| peer.0);
+            self.peers[peer.expect("a channel for every flow")].1
+        };
+        let nic = self.nic.fairway();
         let slot = u64::from(plan.slot[index as usize]);
         // All segments are alike: each is the first of its NIC and begins at address 0.
         let remote = RemoteRange {

@@ -10,12 +10,13 @@
 //! for user-supplied policies; `collectives`.
 //!
 //! **Invariants.** Times are integer picoseconds. The same scenario and seed give the same results,
-//! bit for bit, on any machine and any number of cores. Nothing is allocated while a warm run goes
-//! on. A switch decides only by the current state of its own ports.
+//! bit for bit, on any machine and any number of cores. Nothing is allocated while a run goes on
+//! whose channels are all in use. A switch decides only by the current state of its own ports.
 //!
 //! **Files.** `calendar` (pending events), `packets`, `port` (queues and links), `partition`
 //! (events of one part of the network), `run` (windows), `workers` (partitions on several cores),
-//! `setup`, `host`, `nic` (the protocol of a host's NIC), `roce`, `plan`, `switch` (shared buffers,
+//! `setup`, `host`, `nic` (the protocol of a host's NIC), `opening`
+//! (channels that are opened on use), `roce`, `plan`, `switch` (shared buffers,
 //! pauses), `topology`, `traffic`, `program` (operations of an application's ranks), `ranks` (their
 //! execution), `group` (ranks that call a collective operation), `members` (their execution),
 //! `application` (either of them, on a host), `counts`, `waiting_rank`, `streams` (continuous
@@ -40,6 +41,7 @@ mod host;
 mod intake;
 mod members;
 mod nic;
+mod opening;
 mod packets;
 mod partition;
 mod placement;

@@ -3,7 +3,7 @@
 
 use super::calendar::WINDOW_MAX;
 use super::ranks::Neighbours;
-use super::scenario::{Routing, Scenario};
+use super::scenario::{Routing, Scenario, Stack};
 use super::topology::{Way, ways};
 use super::traffic::Flow;
 use crate::group::GroupPlan;
@@ -39,7 +39,7 @@ pub(crate) struct Plan {
     /// A flow's position in `inbound`.
     pub(crate) slot: Vec<u32>,
     /// For each flow, the flows that wait for it, and whether each waits for its delivery (true) or
-    /// its completion.
+    /// its completion. Empty if no flow waits.
     pub(crate) dependents: Vec<Vec<(u32, bool)>>,
     /// How far partitions may run ahead of each other, in picoseconds.
     pub(crate) window_ps: u64,
@@ -77,7 +77,8 @@ impl FlowIndex {
     fn new(flows: &[Flow], hosts: usize) -> FlowIndex {
         let (mut outbound, mut inbound) = (vec![Vec::new(); hosts], vec![Vec::new(); hosts]);
         let mut slot = Vec::with_capacity(flows.len());
-        let mut dependents = vec![Vec::new(); flows.len()];
+        let any_waits = flows.iter().any(|flow| !flow.after.is_empty());
+        let mut dependents = vec![Vec::new(); if any_waits { flows.len() } else { 0 }];
         let mut pairs = Vec::with_capacity(flows.len());
         for (index, flow) in flows.iter().enumerate() {
             let Flow { source, destination, .. } = *flow;
@@ -200,6 +201,15 @@ impl Plan {
             group,
             scenario,
         }
+    }
+
+    /// True if hosts may open channels when they first use them: those of flows over Fairway.
+    pub(crate) fn opens_on_use(&self) -> bool {
+        let scenario = &self.scenario;
+        scenario.stack == Stack::Fairway
+            && scenario.split == 1
+            && scenario.streams.is_empty()
+            && !self.has_ranks()
     }
 
     /// Bytes that flows, the program and the group send.

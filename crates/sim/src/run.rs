@@ -199,6 +199,8 @@ impl Simulation {
                     let paths = nic.paths(channel).iter();
                     sample.paths =
                         paths.map(|path| (path.smoothed_rtt.as_ps(), path.usable)).collect();
+                    // Paths that were never used have no record.
+                    sample.paths.resize(nic.path_count(channel), (0, true));
                 }
             }
         }
@@ -219,6 +221,10 @@ impl Simulation {
     /// room for `records` of them between two calls of [`Self::take_trace`].
     pub fn set_trace(&mut self, records: u32) {
         let now = Instant::from_ps(self.now);
+        let hosts =
+            self.partitions.iter_mut().flat_map(|partition| partition.hosts.iter_mut().flatten());
+        // The trace has what each channel did since the run began.
+        hosts.for_each(|host| host.open_all());
         for host in
             self.partitions.iter_mut().flat_map(|partition| partition.hosts.iter_mut().flatten())
         {

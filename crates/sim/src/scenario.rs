@@ -230,6 +230,9 @@ pub struct Scenario {
     pub receive_queue: ReceiveQueue,
     /// Port whose packets are captured, and the maximum number of them.
     pub tap: Option<(u32, usize)>,
+    /// Number of peers from which on a host's channels rest, and free their memory, when no message
+    /// of theirs is under way and they will send none. Results do not depend on it.
+    pub rest_from_peers: u32,
     /// Seed of all random draws.
     pub seed: u64,
     /// Whether to check that every byte of every message is placed exactly once, at its place.
@@ -330,6 +333,7 @@ impl Scenario {
             drains: Vec::new(),
             receive_queue: ReceiveQueue::default(),
             tap: None,
+            rest_from_peers: 64,
             seed: 1,
             check: false,
             end_ps: 1_000_000_000_000,

@@ -2,13 +2,14 @@
 //! with traffic.
 //!
 //! Each end of a channel needs the other's number to open it. So each partition first makes its
-//! hosts and reserves their channels, and opens the channels when all partitions have done so. A
-//! host does both in the order of its pairs, so the result is the same for any number of
-//! partitions.
+//! hosts and reserves their channels, and opens the channels when all partitions have done so, or
+//! leaves that to the hosts ([`super::opening`]). A host does both in the order of its pairs, so
+//! the result is the same for any number of partitions.
 
 use super::chunked::Chunked;
 use super::host::{Host, make_host};
 use super::nic::HostNic;
+use super::opening::OnUse;
 use super::partition::Partition;
 use super::plan::Plan;
 use super::roce::{Offer, RoceNic};
@@ -18,15 +19,15 @@ use crate::endpoint::address;
 use crate::error::SimulationError;
 use fairway_device::random::Random;
 use fairway_sandbox::Policies;
-use fairway_ub::policy::PolicySet;
+use fairway_ub::policy::{PolicySet, ProbeSpec};
 use fairway_ub::wire::{Instant, Msn, Psn};
 use fairway_ub::{ChannelConfig, ChannelId, Limits, Profile};
 use std::sync::Arc;
 
 /// One end of a pair of hosts with traffic.
 #[derive(Clone, Copy)]
-struct End {
-    peer: u32,
+pub(crate) struct End {
+    pub(crate) peer: u32,
     /// The pair's index among those of the peer.
     there: u32,
 }
@@ -58,10 +59,11 @@ pub(crate) fn make_partitions(plan: &Arc<Plan>) -> Result<Vec<Partition>, Simula
         hosts.push(own);
         reserved.push(channels);
     }
-    let wiring = Wiring { plan, ends: &ends, reserved: &reserved, spec: &spec };
+    let on_use = plan.opens_on_use() && opens_on_use(plan, &spec);
+    let wiring = Arc::new(Wiring { plan: Arc::clone(plan), ends, reserved, spec, on_use });
     let parts = hosts.into_iter().enumerate();
     let partitions = each(parts, |(part, mut hosts)| {
-        wiring.connect(&mut hosts)?;
+        Wiring::connect(&wiring, &mut hosts)?;
         Ok(Partition::new(plan, part as u8, hosts))
     });
     partitions.into_iter().collect()
@@ -116,22 +118,38 @@ fn make_part(
     Ok((hosts, reserved))
 }
 
-/// Data needed to open channels.
-struct Wiring<'a> {
-    plan: &'a Plan,
-    ends: &'a [Vec<End>],
-    /// By partition and host: the reserved resources.
-    reserved: &'a [Vec<Reserved>],
-    spec: &'a Policies,
+/// True if a channel may be opened when it is first used: its policies do nothing of their own
+/// accord before that, and none of them is a module that reports how it was made.
+fn opens_on_use(plan: &Plan, spec: &Policies) -> bool {
+    let is_built_in = plan.scenario.policy.as_ref().is_none_or(|spec| !spec.has_modules());
+    is_built_in && !matches!(spec.build(plan.scenario.mtu).probe, ProbeSpec::Periodic { .. })
 }
 
-impl Wiring<'_> {
-    /// Opens the channels of hosts, and adds their ranks and streams.
-    fn connect(&self, hosts: &mut [Option<Box<Host>>]) -> Result<(), SimulationError> {
+/// Data needed to open channels.
+pub(crate) struct Wiring {
+    plan: Arc<Plan>,
+    /// By host: its pairs, in ascending order of the peers.
+    pub(crate) ends: Vec<Vec<End>>,
+    /// By partition and host: the reserved resources.
+    reserved: Vec<Vec<Reserved>>,
+    spec: Policies,
+    /// True if hosts open a channel when they first use it.
+    on_use: bool,
+}
+
+impl Wiring {
+    /// Opens the channels of hosts, or lets them do so, and adds their ranks and streams.
+    fn connect(self: &Arc<Self>, hosts: &mut [Option<Box<Host>>]) -> Result<(), SimulationError> {
         for (number, host) in hosts.iter_mut().enumerate() {
             let Some(host) = host else { continue };
+            if self.on_use {
+                host.on_use = Some(Box::new(OnUse::new(self, &self.plan, number as u32)));
+                let peers = self.ends[number].len() as u32;
+                host.nic.fairway().expect_channels(Instant::ZERO, peers);
+                continue;
+            }
             for place in 0..self.ends[number].len() {
-                self.open(host, number as u32, place)?;
+                self.open(host, Instant::ZERO, (number as u32, place))?;
             }
             if let HostNic::Roce(nic) = &mut host.nic {
                 nic.sort_peers();
@@ -140,10 +158,10 @@ impl Wiring<'_> {
             host.peers.sort_unstable();
             host.hosts_of_channels.sort_unstable();
             let number = number as u32;
-            host.add_ranks(self.plan, number)
-                .and_then(|()| host.add_members(self.plan, number))
+            host.add_ranks(&self.plan, number)
+                .and_then(|()| host.add_members(&self.plan, number))
                 .map_err(|error| SimulationError::Ranks { host: number, error })?;
-            host.add_streams(self.plan, number)
+            host.add_streams(&self.plan, number)
                 .map_err(|error| SimulationError::Streams { host: number, error })?;
         }
         Ok(())
@@ -151,7 +169,7 @@ impl Wiring<'_> {
 
     /// Returns a channel of a host, given by the index of the pair among the host's own and the
     /// channel's number within the pair, and the limits of the host's NIC.
-    fn channel(&self, host: u32, place: u32, member: u32) -> (ChannelId, &Limits) {
+    pub(crate) fn channel(&self, host: u32, place: u32, member: u32) -> (ChannelId, &Limits) {
         let part = usize::from(self.plan.part[host as usize]);
         let at = place * self.plan.scenario.split + member;
         match &self.reserved[part][host as usize] {
@@ -177,8 +195,9 @@ impl Wiring<'_> {
             first_psn,
             remote_first_psn,
             first_message: Msn::new(0),
-            unreliable: true,
-            bypass: true,
+            // Flows are WRITEs and need neither.
+            unreliable: !self.on_use,
+            bypass: !self.on_use,
             parts: true,
             mtu: self.plan.scenario.mtu,
             paths: 1,
@@ -190,8 +209,13 @@ impl Wiring<'_> {
     }
 
     /// Opens a host's channels to the peer of one of its pairs.
-    fn open(&self, host: &mut Host, number: u32, place: usize) -> Result<(), SimulationError> {
-        let (plan, scenario) = (self.plan, &self.plan.scenario);
+    pub(crate) fn open(
+        &self,
+        host: &mut Host,
+        now: Instant,
+        (number, place): (u32, usize),
+    ) -> Result<(), SimulationError> {
+        let (plan, scenario) = (&self.plan, &self.plan.scenario);
         let End { peer, there } = self.ends[number as usize][place];
         let ends = [number.min(peer), number.max(peer)];
         let mut random = Random::fork(scenario.seed, u64::from(ends[0]) << 32 | u64::from(ends[1]));
@@ -214,7 +238,7 @@ impl Wiring<'_> {
         let own = ends.map(|end| &plan.streams_out[end as usize]).into_iter().flatten();
         let own = own.map(|number| &scenario.streams[*number as usize]);
         let mut own = own.filter(|stream| ends.contains(&stream.destination));
-        let spec = own.clone().find_map(|stream| stream.policy.as_ref()).unwrap_or(self.spec);
+        let spec = own.clone().find_map(|stream| stream.policy.as_ref()).unwrap_or(&self.spec);
         let paths = own.find_map(|stream| stream.paths).unwrap_or(scenario.paths_each());
         let mut leader = None;
         for member in 0..scenario.split {
@@ -225,8 +249,14 @@ impl Wiring<'_> {
                 paths,
                 ..self.config(peer, remote, psns(), policies(plan, spec))
             };
-            nic.open_channel(Instant::ZERO, channel, config)
-                .map_err(|error| SimulationError::Channel { host: number, peer, error })?;
+            let opened = match nic.is_resting(channel) {
+                true => nic.resume_channel(now, channel, config),
+                false => nic.open_channel(now, channel, config),
+            };
+            opened.map_err(|error| SimulationError::Channel { host: number, peer, error })?;
+            if self.on_use {
+                return Ok(());
+            }
             host.hosts_of_channels.push((channel, peer));
             if leader.is_none() {
                 leader = Some(channel);
@@ -260,18 +290,19 @@ mod tests {
         let plan = Arc::new(Plan::new(settings.build(1).expect("a scenario"), 1));
         let (ends, profile) = (ends(&plan), plan.scenario.timing());
         let (hosts, reserved) = make_part(&plan, 0, &ends, &profile).expect("hosts");
-        let (spec, reserved) = (plan.scenario.default_policy().into(), [reserved]);
-        let wiring = Wiring { plan: &plan, ends: &ends, reserved: &reserved, spec: &spec };
+        let spec: Policies = plan.scenario.default_policy().into();
+        let wiring =
+            Wiring { plan: Arc::clone(&plan), ends, reserved: vec![reserved], spec, on_use: false };
         let slots = |host: u32| {
             let host = hosts[host as usize].as_deref().expect("a host that takes part");
             host.nic.as_fairway().expect("Fairway").limits().message_slots
         };
         let mut differ = 0;
-        for (number, ends) in ends.iter().enumerate() {
+        for (number, ends) in wiring.ends.iter().enumerate() {
             for &End { peer, there } in ends {
                 let psns = [0, 0].map(Psn::new);
                 let remote = wiring.channel(peer, there, 0);
-                let config = wiring.config(peer, remote, psns, policies(&plan, &spec));
+                let config = wiring.config(peer, remote, psns, policies(&plan, &wiring.spec));
                 assert_eq!(config.remote_message_slots, slots(peer));
                 differ += u32::from(slots(peer) != slots(number as u32));
             }

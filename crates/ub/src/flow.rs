@@ -293,6 +293,15 @@ impl Flows {
         }
     }
 
+    /// Ends the flows of local Jetties over a channel on which nothing is to be sent.
+    pub(crate) fn forget_idle(&mut self, channel: ChannelIndex) {
+        for jetty in (0..self.shares.len() as u32).map(JettyId::new) {
+            if let Some(index) = self.records.find(&key_of(channel, jetty, false)) {
+                self.end(index);
+            }
+        }
+    }
+
     /// Changes the share of the flows of a Jetty.
     pub(crate) fn set_share(&mut self, jetty: JettyId, share: Share) {
         if let Some(mine) = self.shares.get_mut(jetty.value() as usize) {

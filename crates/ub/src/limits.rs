@@ -97,6 +97,10 @@ pub struct Limits {
     /// Flows that are distinguished: what one Jetty sends over one channel, or the answers to the
     /// READs of one Jetty of a peer. The messages of further flows are sent, but not scheduled.
     pub flows: u32,
+    /// Records of paths are allocated when a path is first used, and not when its channel is
+    /// opened: for simulators, whose many channels use few paths each. A NIC in a process allocates
+    /// nothing while it runs, so this is off by default.
+    pub allocates_on_use: bool,
 }
 
 impl Limits {
@@ -151,6 +155,7 @@ impl Limits {
             mailbox_buffers: 16_384,
             put_streams: 4096,
             flows: 4096,
+            allocates_on_use: false,
         }
     }
 }
@@ -186,6 +191,7 @@ setters!(Limits {
     mailbox_buffers: u32,
     put_streams: u32,
     flows: u32,
+    allocates_on_use: bool,
 });
 
 /// Times and tolerances. [`Profile::new`] is the default, and each field has a setter.

@@ -4,7 +4,7 @@ use crate::api::{
     ChannelId, Completion, CompletionQueueId, DropReason, Event, Received, SegmentId,
     SegmentRequest, SetupError, Transmit,
 };
-use crate::channel::Channel;
+use crate::channel::{Channel, Resting};
 use crate::control::Processor;
 use crate::counters::Counters;
 use crate::deferred::Cause;
@@ -43,6 +43,8 @@ enum EntryState {
     Free,
     Reserved,
     Open(Box<Channel>),
+    /// The channel is open, and nothing is under way on it: only what it needs to continue is kept.
+    Resting(Box<Resting>),
     /// The channel has ended, but other channels of the group that it led have not.
     Led,
 }
@@ -56,6 +58,8 @@ pub struct UbDevice {
     /// By engine: the channel whose turn it is.
     turns: Vec<Turn>,
     open_channels: u32,
+    /// Channels for whose answers records of messages are reserved, open or not.
+    expected_channels: u32,
     /// The processor of the scheduler, if that runs in line with the data path.
     scheduler: Option<Box<Processor>>,
     /// Where the congestion controls of newly opened channels run.
@@ -108,6 +112,7 @@ impl UbDevice {
             next_entry: 0,
             turns: alloc::vec![Turn::default(); limits.engines as usize],
             open_channels: 0,
+            expected_channels: 0,
             scheduler: None,
             controllers: Controllers::Direct,
         }
@@ -161,7 +166,7 @@ impl UbDevice {
         if route.destination != own || is_stranger {
             return shared.counters.drop(DropReason::StaleIncarnation);
         }
-        if usize::from(route.path) >= channel.path_views().len() {
+        if usize::from(route.path) >= channel.path_count() {
             return shared.counters.drop(DropReason::BadPath);
         }
         if let Packet::Close(close) = &received.packet {
@@ -244,8 +249,15 @@ impl UbDevice {
         self.wake_flows(now);
         self.run_credit(now);
         while let Some(index) = self.shared.schedule.pop_due(now) {
-            let EntryState::Open(channel) = &mut self.entries[index.number() as usize].state else {
-                continue;
+            let channel = match &mut self.entries[index.number() as usize].state {
+                EntryState::Open(channel) => channel,
+                // As if it were open: channels with the same deadline have their turns in the
+                // order of the heap, which depends on all entries.
+                EntryState::Resting(resting) if now.is_before(resting.keep_alive_at()) => {
+                    self.shared.schedule.wake_by(index, resting.keep_alive_at());
+                    continue;
+                }
+                _ => continue,
             };
             channel.handle_timeout(&mut self.shared, now);
             let is_gone = channel.is_gone();
@@ -410,7 +422,8 @@ impl UbDevice {
     /// Number of records that operations of this side leave free, so that the reads of every peer
     /// can be answered. Otherwise two NICs full of reads would wait for each other forever.
     fn kept_for_answers(&self) -> u32 {
-        let wanted = self.open_channels.saturating_mul(self.shared.config.limits().read_slots);
+        let channels = self.open_channels.max(self.expected_channels);
+        let wanted = channels.saturating_mul(self.shared.config.limits().read_slots);
         wanted.min(self.shared.messages.capacity() / 2)
     }
 }
@@ -451,6 +464,7 @@ mod opened;
 mod post;
 mod queues;
 mod request;
+mod rest;
 #[cfg(test)]
 mod tests;
 mod trace;

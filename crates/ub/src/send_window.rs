@@ -152,6 +152,11 @@ impl SendWindow {
         returned
     }
 
+    /// True if any block is held.
+    pub(crate) fn holds_blocks(&self) -> bool {
+        self.blocks.iter().any(|block| block.is_some())
+    }
+
     /// Returns every block to the pool.
     pub(crate) fn clear(&mut self, pool: &mut SendBlocks) {
         for block in &mut self.blocks {

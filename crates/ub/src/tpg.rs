@@ -129,6 +129,13 @@ impl ChannelGroups {
         true
     }
 
+    /// True if a channel is the only one of its group, and has no operation that is not done.
+    pub(crate) fn is_alone(&self, channel: ChannelIndex) -> bool {
+        let index = channel.number() as usize;
+        let ChannelGroup { count, draining, is_cut_off, .. } = self.groups[index];
+        count == 1 && draining == 0 && !is_cut_off && self.loads[index] == 0
+    }
+
     /// Counts a member whose end has been reported. True if it was the last.
     pub(crate) fn close_one(&mut self, leader: ChannelIndex) -> bool {
         let group = &mut self.groups[leader.number() as usize];

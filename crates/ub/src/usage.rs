@@ -116,7 +116,7 @@ impl Limits {
                 u64::from(self.order_records),
                 true,
             ),
-            line("loads and stores of a channel", size_of::<BypassState>(), hosts, false),
+            line("loads and stores of a channel", BypassState::BYTES, hosts, false),
             line("datagrams of a channel", size_of::<Datagrams>(), hosts, false),
             line(
                 "answer to a load or store",

@@ -25,6 +25,9 @@ impl Partition {
             self.totals.delivered_trimmed += 1;
             let headers = &self.packets.headers[index as usize];
             let host = self.hosts[node as usize].as_mut().expect("a host that takes part");
+            if host.on_use.is_some() {
+                host.open_for(now, headers);
+            }
             host.nic.receive_trimmed(Instant::from_ps(now), headers);
             self.packets.free(index);
             return self.turn(now, node);
@@ -74,6 +77,9 @@ impl Partition {
         let host = self.hosts[node as usize].as_mut().expect("packets go to hosts that take part");
         let headers = &mut self.packets.headers[index as usize];
         let at = Instant::from_ps(now);
+        if host.on_use.is_some() {
+            host.open_for(now, headers);
+        }
         let placed = host.nic.receive(at, headers, &meta);
         self.packets.free(index);
         if let Some(place) = placed {
@@ -117,6 +123,10 @@ impl Partition {
         state.remaining = state.remaining.checked_sub(length).expect("no byte comes twice");
         if state.remaining == 0 {
             state.delivered = now;
+            if let Some(on_use) = self.hosts[node as usize].as_mut().and_then(|h| h.on_use.as_mut())
+            {
+                on_use.delivered(now, self.plan.scenario.flows[flow as usize].source);
+            }
             if let Some(placements) = &self.placements {
                 assert!(placements.is_whole(&self.plan, flow), "flow {flow} has holes");
             }
@@ -134,6 +144,10 @@ impl Partition {
             let Some(host) = self.hosts[node as usize].as_mut() else { return };
             let Some(completion) = host.nic.poll_completion(host.queue) else { break };
             any = true;
+            if let Some(on_use) = &mut host.on_use {
+                let flow = &self.plan.scenario.flows[completion.0 as usize];
+                on_use.completed(now, flow.destination);
+            }
             self.completed(now, completion);
         }
         if any {
@@ -158,7 +172,7 @@ impl Partition {
     /// destination.
     fn notify_dependents(&mut self, now: u64, flow: u32, delivered: bool) {
         let plan = Arc::clone(&self.plan);
-        for &(waiting, for_delivery) in &plan.dependents[flow as usize] {
+        for &(waiting, for_delivery) in plan.dependents.get(flow as usize).into_iter().flatten() {
             if for_delivery != delivered {
                 continue;
             }
@@ -293,6 +307,9 @@ impl Partition {
             self.pull(now, node, wire);
         }
         let host = self.hosts[node as usize].as_mut().expect("a host that takes part");
+        if host.on_use.is_some() {
+            host.rest_unused(now);
+        }
         if let Some(due) = host.nic.poll_timeout() {
             // A timer that is due already fires a picosecond later, because the clock has to
             // advance.

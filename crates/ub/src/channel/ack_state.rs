@@ -54,7 +54,40 @@ pub(super) struct AckState {
     blocked: BlockedAcks,
 }
 
+/// What the acknowledgement register of a channel at rest keeps: running counts, and what the next
+/// acknowledgement repeats.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AckRest {
+    path: u8,
+    marks: u8,
+    duplicates: u8,
+    map_turn: u8,
+    map_next: Psn,
+    start_known: Option<Msn>,
+}
+
 impl AckState {
+    /// What a channel at rest keeps of this; `None` if there is something to acknowledge.
+    pub(super) fn rest(&self) -> Option<AckRest> {
+        let is_owing = self.is_due || self.unacknowledged > 0 || self.echo || self.is_marked;
+        let is_quiet = !is_owing
+            && !self.has_reported_gap
+            && self.answers.is_empty()
+            && self.paths.is_empty()
+            && self.cci == Cci::NONE
+            && self.trimmed.is_empty()
+            && self.blocked.is_empty();
+        let AckState { path, marks, duplicates, map_turn, map_next, start_known, .. } = *self;
+        is_quiet.then_some(AckRest { path, marks, duplicates, map_turn, map_next, start_known })
+    }
+
+    /// Continues where the register was when the channel went to rest.
+    pub(super) fn resume(&mut self, rest: &AckRest) {
+        (self.path, self.marks, self.duplicates) = (rest.path, rest.marks, rest.duplicates);
+        (self.map_turn, self.map_next) = (rest.map_turn, rest.map_next);
+        self.start_known = rest.start_known;
+    }
+
     /// Reserves space to withhold `blocked` packets, a number that is never exceeded.
     pub(super) fn new(blocked: u32) -> AckState {
         AckState::with(BlockedAcks::new(blocked))

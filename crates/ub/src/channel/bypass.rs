@@ -22,6 +22,7 @@ use crate::message::{Body, Message, MessagePlace};
 use crate::placement::{Placement, PlacementToken, Purpose, Verdict};
 use crate::pool::{Index, Pool};
 use crate::shared::{Schedule, Shared};
+use alloc::boxed::Box;
 use fairway_wire::{
     Access, BYPASS_BYTES, Bypass, BypassOperation, Instant, Msn, Operation, Packet, Priority, Psn,
     Refusal,
@@ -37,8 +38,8 @@ pub(crate) struct BypassState {
     next: u32,
     /// The oldest local number that is not done.
     oldest: u32,
-    /// The local loads and stores under way, by number mod 64.
-    pending: [Option<Index<Message>>; WINDOW as usize],
+    /// The local loads and stores under way, by number mod 64; empty unless they were agreed on.
+    pending: Box<[Option<Index<Message>>]>,
     /// When unanswered local loads and stores are repeated.
     repeats: Repeats,
     /// Local loads and stores to be sent, for the first time or again.
@@ -66,8 +67,8 @@ impl BypassState {
         BypassState {
             next: 1,
             oldest: 1,
-            pending: [None; WINDOW as usize],
-            repeats: Repeats::new(),
+            pending: alloc::vec![None; WINDOW as usize * usize::from(is_agreed)].into_boxed_slice(),
+            repeats: Repeats::new(is_agreed),
             sending: List::default(),
             waiting: List::default(),
             highest: 0,
@@ -97,6 +98,15 @@ impl BypassState {
 }
 
 impl BypassState {
+    /// Bytes of the state of a channel on which loads and stores were agreed.
+    pub(crate) const BYTES: usize = size_of::<BypassState>()
+        + WINDOW as usize * (size_of::<Option<Index<Message>>>() + Repeats::RECORD_BYTES);
+
+    /// True if nothing was ever sent or received.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.next == 1 && (self.highest, self.floor) == (0, 0) && self.answers.0.is_none()
+    }
+
     #[cfg(test)]
     pub(super) fn withhold(&mut self) {
         self.is_agreed = false;
@@ -105,7 +115,8 @@ impl BypassState {
     /// True if a number is free for one more load or store.
     fn has_number(&self) -> bool {
         let slot = (self.next % WINDOW) as usize;
-        self.next.wrapping_sub(self.oldest) < WINDOW && self.pending[slot].is_none()
+        self.next.wrapping_sub(self.oldest) < WINDOW
+            && self.pending.get(slot).is_some_and(|message| message.is_none())
     }
 }
 
@@ -348,8 +359,10 @@ impl Channel {
         received: &Received,
         refusal: Option<Refusal>,
     ) -> Verdict {
-        let pending = self.bypass.pending[(bypass.number % WINDOW) as usize];
-        let Some(index) = pending else { return shared.counters.drop(DropReason::NoRead) };
+        let pending = self.bypass.pending.get((bypass.number % WINDOW) as usize);
+        let Some(index) = pending.copied().flatten() else {
+            return shared.counters.drop(DropReason::NoRead);
+        };
         let message = shared.messages[index];
         let is_load = matches!(message.body, Body::Load(_));
         let answers_load = matches!(bypass.operation, BypassOperation::LoadResponse { .. });

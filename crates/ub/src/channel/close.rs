@@ -58,6 +58,12 @@ impl Lifecycle {
         }
     }
 
+    /// True if the channel is open and nothing is to be said about its end.
+    pub(super) fn is_quiet(&self) -> bool {
+        let says_nothing = !self.is_close_due && self.last_word.is_none();
+        self.is_open() && says_nothing && !self.liveness.is_probing()
+    }
+
     #[inline]
     fn is_open(&self) -> bool {
         self.state == State::Open

@@ -52,6 +52,11 @@ impl Congestion {
         self.controller = controller;
     }
 
+    /// True if the policy spends no credit and the peer has been granted none.
+    pub(super) fn is_without_credit(&self) -> bool {
+        self.credit.is_untouched()
+    }
+
     // ---- the pace ----
 
     /// Whether the pace permits a packet that is ready to leave; otherwise the time from which it

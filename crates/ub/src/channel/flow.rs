@@ -54,6 +54,11 @@ impl Line {
         self.sending.is_empty()
     }
 
+    /// True if no message is to be sent, and no turn or round is being ended.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.is_empty() && !self.has_spent() && !self.has_ended
+    }
+
     /// Counts a packet of the current message's turn, which ends with the message.
     #[inline]
     pub(super) fn note_sent(&mut self, is_last: bool) {

@@ -26,6 +26,11 @@ impl Inbound {
         }
     }
 
+    /// True if the peer has nothing under way, and never used a wrong key.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.messages().next().is_none() && self.answers == 0 && self.keys.is_untouched()
+    }
+
     /// The incoming message that uses a slot, if any. The outer `None` means that there is no such
     /// slot.
     #[inline]

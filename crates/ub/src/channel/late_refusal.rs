@@ -47,6 +47,10 @@ pub(super) struct LateRefusals {
 }
 
 impl LateRefusals {
+    pub(super) fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
     /// The message that the void in place of a packet has to name, if it is not the packet's own.
     pub(super) fn message_of(&self, psn: Psn) -> Option<Msn> {
         let entry = self.entries.iter().flatten().find(|(other, _)| *other == psn)?;

@@ -35,6 +35,7 @@ mod recovery;
 mod refuse;
 pub(crate) mod replay;
 mod respond;
+mod rest;
 mod retire;
 mod rings;
 mod round_trip;
@@ -60,6 +61,7 @@ use probe::Probes;
 use recovery::Recovery;
 use refuse::Retries;
 pub(crate) use replay::Datagrams;
+pub(crate) use rest::Resting;
 use rings::Rings;
 use sent_packets::SentPackets;
 use slots::MessageSlots;
@@ -124,7 +126,7 @@ impl Channel {
             slots: MessageSlots::new(slots, reads),
             retries: Retries::default(),
             inbound: Inbound::new(limits.message_slots),
-            paths: Paths::new(config.paths, path, now),
+            paths: Paths::new(config.paths, path, now, limits.allocates_on_use),
             congestion: Congestion::new(congestion, now),
             recovery: Recovery::new(config.first_psn, loss, now),
             bypass: Box::new(BypassState::new(config.bypass)),
@@ -211,7 +213,14 @@ impl Channel {
         self.life.used_at()
     }
 
-    /// The view of the channel's paths that policies are given.
+    /// Number of paths.
+    #[inline]
+    pub(crate) fn path_count(&self) -> usize {
+        self.paths.count()
+    }
+
+    /// The view of the channel's paths that policies are given, without unused ones at the end that
+    /// have no record.
     pub(crate) fn path_views(&self) -> &[PathView] {
         self.paths.views()
     }

@@ -59,9 +59,13 @@ impl Path {
 
 /// All paths of a channel, and the policy that chooses among them.
 pub(super) struct Paths {
-    /// The view of each path that policies are given.
+    /// The view of each path that policies are given. Here and in `paths`, paths behind the last
+    /// record are as they were when the channel was opened (`Limits::allocates_on_use`).
     views: Vec<PathView>,
     paths: Vec<Path>,
+    count: u16,
+    /// When the channel was opened.
+    opened_at: Instant,
     /// Paths that may have packets in flight: with hundreds of paths few do.
     busy: PathSet,
     usable: u32,
@@ -79,11 +83,19 @@ impl Paths {
     /// Creates `count` usable paths. Small messages take the first one, at both ends of the
     /// channel: an acknowledgement leaves by the path of the packet that it answers, so it can
     /// leave in one run with a small message that answers, too.
-    pub(super) fn new(count: u32, choice: Box<dyn PathChoice>, now: Instant) -> Paths {
-        let view = PathView { usable: true, ..PathView::default() };
-        Paths {
-            views: alloc::vec![view; count as usize],
-            paths: alloc::vec![Path::new(now); count as usize],
+    ///
+    /// With `on_use`, the record of a path is allocated when the path is first used.
+    pub(super) fn new(
+        count: u32,
+        choice: Box<dyn PathChoice>,
+        now: Instant,
+        on_use: bool,
+    ) -> Paths {
+        let mut paths = Paths {
+            views: Vec::new(),
+            paths: Vec::new(),
+            count: count as u16,
+            opened_at: now,
             busy: PathSet::default(),
             usable: count,
             probes_due: 0,
@@ -91,26 +103,73 @@ impl Paths {
             turn: 0,
             chunk: Chunk::default(),
             choice,
+        };
+        if !on_use {
+            paths.choice.prepare();
+            paths.grow(count as usize);
         }
+        paths
     }
 
     #[inline]
     pub(super) fn count(&self) -> usize {
-        self.views.len()
+        usize::from(self.count)
     }
 
+    /// The views of paths, without those at the end that have no record because they were never
+    /// used.
     pub(super) fn views(&self) -> &[PathView] {
         &self.views
+    }
+
+    /// Allocates the records of the first `count` paths.
+    #[cold]
+    fn grow(&mut self, count: usize) {
+        assert!(count <= self.count(), "a path below {}", self.count);
+        self.views.reserve_exact(count - self.views.len());
+        self.paths.reserve_exact(count - self.paths.len());
+        self.views.resize(count, PathView { usable: true, ..PathView::default() });
+        self.paths.resize(count, Path::new(self.opened_at));
+    }
+
+    /// Allocates the records of all paths, for a policy that may look at each of them.
+    #[inline]
+    fn grow_whole(&mut self) {
+        if self.views.len() < self.count() {
+            self.grow(self.count());
+        }
+    }
+
+    /// The record of a path and its view, which are allocated if they are not there.
+    #[inline]
+    fn record(&mut self, path: u8) -> (&mut Path, &mut PathView) {
+        let path = usize::from(path);
+        if path >= self.views.len() {
+            self.grow(path + 1);
+        }
+        (&mut self.paths[path], &mut self.views[path])
+    }
+
+    /// True if no path was ever used, so that everything is as when the channel was opened.
+    pub(super) fn is_untouched(&self) -> bool {
+        let is_new = |view: &PathView| view.sent == 0 && view.marked == 0 && view.usable;
+        self.views.iter().all(is_new) && self.is_chunk_over() && self.turn == 0
+    }
+
+    /// True if every path is in use, and nothing is due on any.
+    pub(super) fn are_at_rest(&self) -> bool {
+        usize::from(self.count) == self.usable as usize && self.probes_due == 0 && self.small == 0
     }
 
     /// True if packets may be sent on a path.
     #[inline]
     pub(super) fn is_usable(&self, path: u8) -> bool {
-        self.views[usize::from(path)].usable
+        self.views.get(usize::from(path)).is_none_or(|view| view.usable)
     }
 
     /// The path that the policy chooses, or the next usable one that is not `avoid`.
     fn choose(&mut self, request: &ChunkRequest, avoid: Option<u8>) -> u8 {
+        self.grow_whole();
         let choice = self.choice.choose(&self.views, request);
         let count = self.views.len();
         let usable = |path: &usize| self.views[*path].usable;
@@ -127,12 +186,14 @@ impl Paths {
 
     /// True if the policy has a path on which one more packet may be in flight.
     #[inline]
-    pub(super) fn has_room(&self) -> bool {
+    pub(super) fn has_room(&mut self) -> bool {
+        self.grow_whole();
         self.choice.has_room(&self.views)
     }
 
     /// The usable path behind the one that this returned last.
     pub(super) fn take_turn(&mut self) -> u8 {
+        self.grow_whole();
         let count = self.views.len();
         let last = usize::from(self.turn);
         let mut behind = (1..=count).map(|step| (last + step) % count);
@@ -159,7 +220,7 @@ impl Paths {
         links: &mut SentLinks<'_>,
     ) -> u32 {
         self.busy.insert(path);
-        let state = &mut self.paths[usize::from(path)];
+        let (state, view) = self.record(path);
         state.sequence = state.sequence.wrapping_add(1);
         let record = links.window.record(psn, links.pool);
         record.sent_at = now;
@@ -167,7 +228,6 @@ impl Paths {
         record.path_sequence = state.sequence;
         record.links = Links::UNLINKED;
         let bytes = u32::from(record.bytes);
-        let view = &mut self.views[usize::from(path)];
         view.in_flight += 1;
         view.sent += 1;
         state.flying.push_back(links, Sent::at(psn));
@@ -184,7 +244,7 @@ impl Paths {
     /// The packet that has been in flight on a path for longest.
     #[inline]
     pub(super) fn oldest(&self, path: u8) -> Option<Psn> {
-        self.paths[usize::from(path)].flying.head().map(Sent::psn)
+        self.paths.get(usize::from(path))?.flying.head().map(Sent::psn)
     }
 
     /// The paths that have packets in flight, and perhaps some that have none.
@@ -202,22 +262,22 @@ impl Paths {
     /// Notes that a packet that was sent on a path has arrived.
     #[inline]
     pub(super) fn note_alive(&mut self, path: u8, now: Instant) {
-        let path = &mut self.paths[usize::from(path)];
+        let (path, _) = self.record(path);
         path.timeouts = 0;
         path.last_received_at = now;
     }
 
     /// Number of packets sent on a path since the acknowledged one with the highest sequence.
     pub(super) fn sent_since(&self, path: u8) -> u32 {
-        let path = &self.paths[usize::from(path)];
-        path.sequence.wrapping_sub(path.acknowledged)
+        let path = self.paths.get(usize::from(path));
+        path.map_or(0, |path| path.sequence.wrapping_sub(path.acknowledged))
     }
 
     /// Notes that a packet of a path was acknowledged. Returns by how much its sequence exceeds the
     /// highest one acknowledged before; negative if the packet was overtaken.
     #[inline]
     pub(super) fn note_acknowledged(&mut self, path: u8, sequence: u32) -> i32 {
-        let path = &mut self.paths[usize::from(path)];
+        let (path, _) = self.record(path);
         let ahead = sequence.wrapping_sub(path.acknowledged) as i32;
         if ahead > 0 {
             path.acknowledged = sequence;
@@ -235,12 +295,12 @@ impl Paths {
     /// Smoothed round trip of a path; zero before the first sample.
     #[inline]
     pub(super) fn round_trip(&self, path: u8) -> Duration {
-        self.views[usize::from(path)].smoothed_rtt
+        self.views.get(usize::from(path)).map_or(Duration::ZERO, |view| view.smoothed_rtt)
     }
 
     #[inline]
     pub(super) fn note_round_trip(&mut self, path: u8, sample: Duration) {
-        let view = &mut self.views[usize::from(path)];
+        let (_, view) = self.record(path);
         let (smoothed, deviation) = smooth(view.smoothed_rtt, view.rtt_deviation, sample);
         view.smoothed_rtt = smoothed;
         view.rtt_deviation = deviation;
@@ -248,7 +308,7 @@ impl Paths {
 
     /// Notes the round trip of a path that a probe has measured.
     pub(super) fn note_probed(&mut self, path: u8, now: Instant, round_trip: Duration) {
-        let view = &mut self.views[usize::from(path)];
+        let (_, view) = self.record(path);
         view.probed_rtt = round_trip;
         if view.in_flight == 0 {
             // Round trips of data are more accurate, where there are any.
@@ -261,7 +321,9 @@ impl Paths {
     /// Counts packets of a path that arrived with congestion marks.
     #[inline]
     pub(super) fn note_marked(&mut self, path: u8, packets: u32) {
-        self.views[usize::from(path)].marked += u64::from(packets);
+        if packets > 0 {
+            self.record(path).1.marked += u64::from(packets);
+        }
     }
 
     /// Reports the result of an acknowledgement for a path to the policy.
@@ -275,7 +337,7 @@ impl Paths {
     /// Counts a packet that was declared lost on a path.
     #[inline]
     pub(super) fn note_lost(&mut self, path: u8) {
-        self.views[usize::from(path)].lost += 1;
+        self.record(path).1.lost += 1;
     }
 
     /// Reports losses on a path to the policy.
@@ -285,7 +347,7 @@ impl Paths {
 
     /// True if nothing was acknowledged on a path for `silence`, once for each such period.
     pub(super) fn take_silence(&mut self, path: u8, now: Instant, silence: Duration) -> bool {
-        let path = &mut self.paths[usize::from(path)];
+        let (path, _) = self.record(path);
         let is_silent = now.elapsed_since(path.last_received_at) >= silence;
         if is_silent {
             path.last_received_at = now;
@@ -297,7 +359,7 @@ impl Paths {
     /// `limit` times while other paths deliver; of the packets acknowledged, the last one sent was
     /// sent at `newest`. True if the path was taken out of use.
     fn time_out(&mut self, path: u8, now: Instant, newest: Option<Instant>, limit: u32) -> bool {
-        let state = &mut self.paths[usize::from(path)];
+        let (state, _) = self.record(path);
         if state.timeouts == 0 {
             state.suspect_since = now;
         }
@@ -311,11 +373,10 @@ impl Paths {
     /// path was taken out of use.
     fn take_out(&mut self, path: u8, since: Instant, newest: Option<Instant>) -> bool {
         let others_deliver = newest.is_some_and(|newest| newest.is_at_or_after(since));
-        let view = &mut self.views[usize::from(path)];
-        if !others_deliver || !view.usable || self.usable == 1 {
+        if !others_deliver || !self.is_usable(path) || self.usable == 1 {
             return false;
         }
-        view.usable = false;
+        self.record(path).1.usable = false;
         self.usable -= 1;
         true
     }
@@ -351,16 +412,15 @@ impl Paths {
     /// Notes an acknowledgement that arrived by a path. True if that brings the path back into use.
     #[inline]
     fn answered(&mut self, path: u8) -> bool {
-        self.paths[usize::from(path)].probed && self.bring_back(path)
+        self.paths.get(usize::from(path)).is_some_and(|path| path.probed) && self.bring_back(path)
     }
 
     /// Brings a path back into use. False if it is in use.
     fn bring_back(&mut self, path: u8) -> bool {
-        let state = &mut self.paths[usize::from(path)];
-        let view = &mut self.views[usize::from(path)];
-        if view.usable {
+        if self.is_usable(path) {
             return false;
         }
+        let (state, view) = self.record(path);
         state.probed = false;
         state.timeouts = 0;
         debug_assert!(state.flying.is_empty(), "a path out of use has nothing in flight");
@@ -383,11 +443,14 @@ impl Paths {
     /// # Panics
     /// If a count is wrong, which is always a bug of this implementation, never the peer's fault.
     pub(super) fn audit(&self, in_flight: &[u32]) {
-        for (path, (count, view)) in in_flight.iter().zip(&self.views).enumerate() {
+        for (path, count) in in_flight.iter().enumerate() {
+            let view = self.views.get(path).copied();
+            let view = view.unwrap_or(PathView { usable: true, ..PathView::default() });
             assert_eq!(*count, view.in_flight, "packets in flight on path {path}");
             assert!(view.usable || *count == 0, "packets in flight on path {path}, out of use");
         }
-        let usable = self.views.iter().filter(|view| view.usable).count();
+        let unused = self.count() - self.views.len();
+        let usable = unused + self.views.iter().filter(|view| view.usable).count();
         assert_eq!(usable as u32, self.usable, "usable paths");
         assert!(usable > 0, "a channel without a usable path");
     }

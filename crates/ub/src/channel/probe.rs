@@ -38,6 +38,11 @@ pub(super) struct Probes {
 }
 
 impl Probes {
+    /// True if this side sends no probes, and owes the peer no answer.
+    pub(super) fn are_absent(&self) -> bool {
+        self.probing.is_none() && self.echoes.is_empty()
+    }
+
     pub(super) fn new(spec: ProbeSpec, paths: usize) -> Probes {
         Probes { probing: Probing::new(spec, paths), echoes: VecDeque::new(), most_echoes: paths }
     }

@@ -144,6 +144,15 @@ impl Recovery {
         self.reports.note_known(message)
     }
 
+    /// What acknowledgements have reported.
+    pub(super) fn reports(&self) -> PeerReports {
+        self.reports
+    }
+
+    pub(super) fn set_reports(&mut self, reports: PeerReports) {
+        self.reports = reports;
+    }
+
     /// Latest time at which a packet was sent that has been acknowledged.
     #[inline]
     pub(super) fn newest_acknowledged(&self) -> Option<Instant> {

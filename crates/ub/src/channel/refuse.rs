@@ -34,6 +34,11 @@ pub(super) struct KeyBudget {
 }
 
 impl KeyBudget {
+    /// True if the peer never used a wrong key.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.spent == 0 && !self.is_over
+    }
+
     /// Counts a wrong key. True, once, if that exceeds what the profile allows.
     pub(super) fn spend(&mut self, now: Instant, profile: &Profile) -> bool {
         let interval = profile.refused_key_interval;
@@ -90,6 +95,11 @@ pub(super) struct Retries {
 }
 
 impl Retries {
+    /// True if no message waits, and none was refused that had overtaken others.
+    pub(super) fn are_untouched(&self) -> bool {
+        self.waiting.is_empty() && self.burst.0 == u32::MAX
+    }
+
     /// Queues a message to be tried again. Returns the time of the next attempt.
     pub(super) fn wait(&mut self, messages: &mut Pool<Message>, index: Index<Message>) -> Instant {
         let message = &mut messages[index];

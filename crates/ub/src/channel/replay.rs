@@ -25,6 +25,11 @@ impl Datagrams {
         Datagrams { sent: 0, arrived: ReplayWindow { highest: 0, seen: [0; WORDS as usize] } }
     }
 
+    /// True if nothing was ever sent or received.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.sent == 0 && self.arrived.highest == 0
+    }
+
     /// The number of the next packet to be sent.
     pub(crate) fn next(&mut self) -> u64 {
         self.sent += 1;

@@ -20,6 +20,11 @@ impl Rings {
         Rings { channel, engine, in_ready: false, in_urgent: false, is_blocked_on_pool: false }
     }
 
+    /// True if the channel is in none of the rings.
+    pub(super) fn are_left(&self) -> bool {
+        !self.in_ready && !self.in_urgent && !self.is_blocked_on_pool
+    }
+
     /// Puts the channel behind the others that may have data to send.
     #[inline]
     pub(super) fn enter_ready(&mut self, schedule: &mut Schedule) {

@@ -107,6 +107,16 @@ impl SentPackets {
         self.late_refusals.confirmed(psn);
     }
 
+    /// True if no packet waits to be resent, and none has refused another message.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.lost.is_empty() && self.late_refusals.is_empty()
+    }
+
+    /// True if blocks of records are held, as an idle channel holds one that is partly used.
+    pub(super) fn holds_blocks(&self) -> bool {
+        self.window.holds_blocks()
+    }
+
     /// Forgets packets in flight and waiting when the channel ends.
     pub(super) fn flush(&mut self, pool: &mut SendBlocks) {
         self.lost = List::default();

@@ -178,6 +178,14 @@ impl MessageSlots {
         }
     }
 
+    /// True if no message has a slot or waits for one.
+    pub(super) fn are_free(&self) -> bool {
+        self.of_messages.free() == self.of_messages.count()
+            && self.of_reads.free() == self.of_reads.count()
+            && self.awaiting_message_slot.is_empty()
+            && self.awaiting_read_slot.is_empty()
+    }
+
     /// Empties the lists of waiting messages when the channel ends. Slots are released with the
     /// messages that have them.
     pub(super) fn flush(&mut self) {

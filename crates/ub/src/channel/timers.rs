@@ -91,6 +91,12 @@ impl Timers {
         self.armed & (1 << timer as u16) != 0
     }
 
+    /// When the keep-alive is due, if no other timer is armed.
+    pub(super) fn only_keep_alive(&self) -> Option<Instant> {
+        let is_only = self.armed == 1 << Timer::KeepAlive as u16;
+        is_only.then_some(self.at[Timer::KeepAlive as usize])
+    }
+
     /// When a timer fires; `None` if it is not armed.
     #[inline]
     pub(super) fn deadline(&self, timer: Timer) -> Option<Instant> {

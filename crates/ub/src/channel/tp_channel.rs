@@ -28,6 +28,16 @@ pub(crate) struct TpChannel {
 
 const _: () = assert!(size_of::<TpChannel>() == 56);
 
+/// Edges of both windows while nothing is on its way, and the number of the next message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TpRest {
+    next: Psn,
+    edge: Psn,
+    next_message: Msn,
+    expected: Psn,
+    echo: Psn,
+}
+
 impl TpChannel {
     pub(super) fn new(config: &ChannelConfig, limits: &Limits) -> TpChannel {
         TpChannel {
@@ -177,6 +187,28 @@ impl TpChannel {
     #[inline]
     pub(super) fn note_arrival(&mut self, psn: Psn) {
         self.echo = psn;
+    }
+
+    // ---- rest ----
+
+    /// What a channel at rest keeps of this; `None` if packets are on their way, or missing.
+    pub(super) fn rest(&self) -> Option<TpRest> {
+        let is_quiet =
+            self.is_idle() && self.flight == 0 && self.receive.end() == self.receive.base();
+        is_quiet.then(|| TpRest {
+            next: self.next,
+            edge: self.edge,
+            next_message: self.next_message,
+            expected: self.receive.base(),
+            echo: self.echo,
+        })
+    }
+
+    /// Continues where a channel was that went to rest.
+    pub(super) fn resume(&mut self, rest: &TpRest, limits: &Limits) {
+        self.receive = ReceiveWindow::new(rest.expected, limits.window_packets);
+        (self.next, self.oldest, self.edge) = (rest.next, rest.next, rest.edge);
+        (self.next_message, self.echo) = (rest.next_message, rest.echo);
     }
 
     /// Ends flight and returns the blocks of the receive window, when the channel ends.

@@ -35,6 +35,10 @@ impl Trimmed {
         true
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     pub(super) fn pop(&mut self) -> Option<Nak> {
         if self.count == 0 {
             return None;

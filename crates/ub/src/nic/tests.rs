@@ -21,6 +21,7 @@ mod memory_order;
 mod missing;
 mod pacing;
 mod probing;
+mod resting;
 mod set_up;
 mod signals;
 mod tracing;

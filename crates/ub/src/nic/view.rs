@@ -35,12 +35,18 @@ impl UbDevice {
         })
     }
 
-    /// The paths of an open channel; empty if it is not open.
+    /// The paths of an open channel; empty if it is not open. With [`Limits::allocates_on_use`],
+    /// paths at the end that were never used are missing.
     pub fn paths(&self, id: ChannelId) -> &[PathView] {
         match self.open_ref(id) {
             Some(channel) => channel.path_views(),
             None => &[],
         }
+    }
+
+    /// Number of paths of an open channel; 0 if it is not open.
+    pub fn path_count(&self, id: ChannelId) -> usize {
+        self.open_ref(id).map_or(0, |channel| channel.path_count())
     }
 
     /// Smoothed round trip of an open channel; zero before the first sample.

@@ -66,6 +66,11 @@ impl BlockedAcks {
         BlockedAcks { packets: Vec::with_capacity(capacity as usize), naks: 0 }
     }
 
+    /// True if no packet is withheld.
+    pub(super) fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
     /// Index of the entry of a packet whose payload is being placed.
     #[inline]
     fn placing(&self, psn: Psn) -> Option<usize> {

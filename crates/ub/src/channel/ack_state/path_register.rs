@@ -32,6 +32,11 @@ impl PathRegister {
         PathRegister { count: 0, entries: [Entry::NONE; PATH_REPORTS_MAX] }
     }
 
+    /// True if nothing is to be reported.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// Notes that a packet has arrived by a path. False if there is no room for another path.
     #[inline]
     pub(super) fn note(

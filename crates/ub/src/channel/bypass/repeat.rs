@@ -20,6 +20,7 @@ use crate::list::List;
 use crate::message::{Body, Message, MessagePlace, access};
 use crate::pool::Index;
 use crate::shared::{Config, Shared};
+use alloc::boxed::Box;
 use fairway_policy::{Evidence, LateArrival, LossDetector, PathOrder};
 use fairway_wire::{Bypass, BypassOperation, Duration, Instant, Packet, Priority};
 
@@ -72,8 +73,8 @@ impl SendRecord {
 /// Records of the loads and stores under way, used to decide on repetition.
 #[derive(Debug)]
 pub(super) struct Repeats {
-    /// By number mod 64.
-    records: [SendRecord; WINDOW as usize],
+    /// By number mod 64; empty unless loads and stores were agreed on.
+    records: Box<[SendRecord]>,
     /// Loads and stores that await their answer, in the order in which they were sent last.
     pub(super) flying: List<Index<Message>>,
     /// Position in the order of the next one to be sent, wrapping.
@@ -88,9 +89,13 @@ pub(super) struct Repeats {
 }
 
 impl Repeats {
-    pub(super) fn new() -> Self {
+    /// Bytes of one record.
+    pub(super) const RECORD_BYTES: usize = size_of::<SendRecord>();
+
+    pub(super) fn new(is_agreed: bool) -> Self {
+        let records = WINDOW as usize * usize::from(is_agreed);
         Repeats {
-            records: [SendRecord::NEVER; WINDOW as usize],
+            records: alloc::vec![SendRecord::NEVER; records].into_boxed_slice(),
             flying: List::default(),
             next: 1,
             newest: 0,

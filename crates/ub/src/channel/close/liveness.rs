@@ -29,12 +29,22 @@ pub(in crate::channel) enum Silence {
 }
 
 impl Liveness {
+    /// True if the peer has been probed since its last packet, or is about to be.
+    pub(super) fn is_probing(&self) -> bool {
+        self.is_probe_due || self.probes > 0
+    }
+
     pub(super) fn new(now: Instant) -> Liveness {
         Liveness { last_received_at: now, probes: 0, is_probe_due: false, used_at: now }
     }
 }
 
 impl Lifecycle {
+    /// When the peer's last packet arrived.
+    pub(in crate::channel) fn last_received_at(&self) -> Instant {
+        self.liveness.last_received_at
+    }
+
     /// Notes that a packet of the peer has arrived.
     #[inline]
     pub(in crate::channel) fn note_packet_received(&mut self, now: Instant) {

@@ -45,6 +45,12 @@ pub(super) struct CreditState {
 }
 
 impl CreditState {
+    /// True if no credit was ever requested, granted or spent.
+    pub(super) fn is_untouched(&self) -> bool {
+        let totals = [self.requested, self.received, self.granted, self.backlog];
+        !self.is_spent && totals == [0; 4] && self.request.is_none() && !self.is_due
+    }
+
     pub(super) fn new(is_spent: bool, unscheduled: UnscheduledClasses) -> CreditState {
         CreditState { is_spent, unscheduled, ..CreditState::default() }
     }
