@@ -67,7 +67,7 @@ trait Signal {
     /// Runs the controller for all announced events.
     fn handle(&mut self, now: Instant);
     /// How often the controller was run.
-    fn handled(&self) -> u64;
+    fn transmits(&self) -> u64;
 }
 
 /// A scheduler that wants every transmit event.
@@ -139,7 +139,7 @@ impl Signal for Transmits {
         self.processor.run(now, u32::MAX);
     }
 
-    fn handled(&self) -> u64 {
+    fn transmits(&self) -> u64 {
         self.processor.stats().transmits
     }
 }
@@ -238,7 +238,7 @@ impl Signal for Values {
         }
     }
 
-    fn handled(&self) -> u64 {
+    fn transmits(&self) -> u64 {
         self.handled
     }
 }
@@ -342,7 +342,7 @@ fn main() {
         eprintln!("usage: event_cost [tx|credit|host FLOWS off|coverage|WAITING EVENTS]");
         std::process::exit(2);
     };
-    let before = case.signal.handled();
+    let before = case.signal.transmits();
     let sent = measured_events(&mut case, events);
-    println!("{{\"events\": {sent}, \"handled\": {}}}", case.signal.handled() - before);
+    println!("{{\"events\": {sent}, \"handled\": {}}}", case.signal.transmits() - before);
 }

@@ -197,6 +197,7 @@ fn unified_bus_moves_bytes_by_the_contract() {
             first_message: Msn::new(0),
             unreliable: false,
             bypass: false,
+            parts: false,
             mtu: 1024,
             paths: 2,
             remote_window: limits.receive_window(),

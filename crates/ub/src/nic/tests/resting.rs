@@ -15,6 +15,7 @@ fn resume(pair: &mut Pair, n: usize) {
         first_message: Msn::new(0),
         unreliable: true,
         bypass: true,
+        parts: false,
         mtu: MTU,
         paths: 4,
         remote_window: limits.receive_window(),
