@@ -103,7 +103,7 @@ impl<T> Pool<T> {
         self.free.push(index);
     }
 
-    /// Reserves a record, which must be free: nobody can allocate it until [`Self::unreserve`].
+    /// Reserves a record, which must be free: it is not allocated until [`Self::unreserve`].
     ///
     /// # Panics
     /// If all records are in use.

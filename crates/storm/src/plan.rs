@@ -230,8 +230,7 @@ impl Plan {
         policies::use_signals(seed, &mut links);
         policies::use_flowlets(seed, &extras, &mut links);
         policies::follow_hints(seed, network_faults.hint, &mut links);
-        let mut random = Random::fork(seed, 3);
-        let random = &mut random;
+        let random = &mut Random::fork(seed, 3);
         let operations = random.magnitude(300);
         Plan {
             schedulers,
