@@ -2,7 +2,7 @@ use super::*;
 use crate::recorded::RECORDED;
 
 /// Seeds that were recorded since then.
-const NEWER: [u64; 1] = [83_117_351];
+const NEWER: [u64; 4] = [83_117_351, 86_000_032, 86_000_139, 86_000_428];
 
 /// Seeds that were recorded before worlds had trimmed packets, or congestion information, still
 /// stand for the same worlds.
