@@ -71,7 +71,7 @@ pub(crate) const RECORDED: [Recorded; 37] = [
     Recorded::seed(InjectedBug::AnswerOneProbe, 60_224_619),
     Recorded::new(InjectedBug::KeepSkipped, 79_175_716, 12),
     Recorded::seed(InjectedBug::RetryAll, 63_256_325),
-    Recorded::seed(InjectedBug::SkipParked, 64_234_769),
+    Recorded::run(InjectedBug::SkipParked, 64_234_769, 1_828),
     Recorded::seed(InjectedBug::EndUnplaced, 64_171_711),
     Recorded::run(InjectedBug::PaceIdle, 64_397_380, 4),
     Recorded::seed(InjectedBug::WaitForRecord, 65_054_274),
