@@ -18,8 +18,7 @@ use fairway_device::control::{
     Cursor, EventKind, EventQueue, Kind, Multiplexer, Processor, ReadyQueue, Slot,
 };
 use fairway_policy::{
-    AckSample, CongestionControl, FlowId, PolicySpec, RateRegisters, Scheduler, Share,
-    TransmitSample,
+    AckSample, CongestionControl, Eager, FlowId, PolicySpec, RateRegisters, Scheduler,
 };
 use fairway_wire::{Duration, Instant};
 
@@ -70,27 +69,6 @@ trait Signal {
     fn transmits(&self) -> u64;
 }
 
-/// A scheduler that wants every transmit event.
-struct EveryEvent(Box<dyn Scheduler>);
-
-impl Scheduler for EveryEvent {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-    fn flow_started(&mut self, now: Instant, flow: FlowId, share: Share, rates: &RateRegisters) {
-        self.0.flow_started(now, flow, share, rates);
-    }
-    fn flow_ended(&mut self, now: Instant, flow: FlowId, rates: &RateRegisters) {
-        self.0.flow_ended(now, flow, rates);
-    }
-    fn share_changed(&mut self, now: Instant, flow: FlowId, share: Share, rates: &RateRegisters) {
-        self.0.share_changed(now, flow, share, rates);
-    }
-    fn on_transmit(&mut self, flow: FlowId, sample: &TransmitSample, rates: &RateRegisters) {
-        self.0.on_transmit(flow, sample, rates);
-    }
-}
-
 /// Transmit events, as the data path adds them.
 struct Transmits {
     queue: Arc<EventQueue>,
@@ -107,7 +85,7 @@ impl Transmits {
         let spec: PolicySpec = "sched=water-filling:line=100Gbps".parse().expect("it is built in");
         let scheduler: Box<dyn Scheduler> = match coalescing {
             Coalescing::Coverage => spec.build_scheduler(flows),
-            _ => Box::new(EveryEvent(spec.build_scheduler(flows))),
+            _ => Box::new(Eager(spec.build_scheduler(flows))),
         };
         let (queue, rates) =
             (Arc::new(EventQueue::new(flows)), Arc::new(RateRegisters::new(flows)));

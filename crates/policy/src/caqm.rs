@@ -193,7 +193,7 @@ impl CongestionControl for Caqm {
     fn on_ack(&mut self, sample: &AckSample) {
         self.losses.acked(sample.acked_bytes, self.window_bytes);
         let packets = sample.acked_packets.max(sample.marked_packets).min(PACKETS_MAX);
-        let is_limited = self.limited.note(sample);
+        let is_limited = self.limited.note(sample, sample.smoothed_rtt);
         let hinted = sample.cci.is_written();
         self.unhinted = if hinted { 0 } else { (self.unhinted + packets).min(UNHINTED_MAX) };
         let marked = match sample.pressure {

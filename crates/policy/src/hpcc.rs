@@ -162,7 +162,7 @@ impl CongestionControl for Hpcc {
     fn on_ack(&mut self, sample: &AckSample) {
         self.losses.acked(sample.acked_bytes, self.window_bytes);
         self.acked_bytes = self.acked_bytes.saturating_add(u64::from(sample.acked_bytes));
-        let is_limited = self.limited.note(sample);
+        let is_limited = self.limited.note(sample, sample.smoothed_rtt);
         if sample.cci.is_written() {
             self.follow(sample.cci, is_limited);
         }

@@ -83,7 +83,7 @@ pub use receiver_distance::ReceiverDistance;
 pub use reps::{Explore, Reps, RepsParameters};
 pub use sack_threshold::SackThreshold;
 pub use scheduler::{
-    FlowId, Greedy, HintedWeights, Hints, Join, Leave, RateRegisters, RoundRobin,
+    Eager, FlowId, Greedy, HintedWeights, Hints, Join, Leave, RateRegisters, RoundRobin,
     RoundRobinParameters, Scheduler, Share, Start, StaticParameters, StaticShare, TransmitSample,
     WaterFilling, WaterFillingParameters,
 };

@@ -6,7 +6,7 @@
 //! grows by each of them separately therefore needs to know whether the window was the limit within
 //! the last round trip.
 
-use fairway_wire::Instant;
+use fairway_wire::{Duration, Instant};
 
 use crate::AckSample;
 
@@ -17,28 +17,27 @@ pub(crate) struct Limited {
 }
 
 impl Limited {
-    /// Processes a sample, and returns true if the window limited the sender within the last round
-    /// trip.
-    pub(crate) fn note(&mut self, sample: &AckSample) -> bool {
+    /// Processes a sample, and returns true if the window limited the sender within the last
+    /// `round_trip`.
+    pub(crate) fn note(&mut self, sample: &AckSample, round_trip: Duration) -> bool {
         if sample.window_limited {
             self.last = Some(sample.now);
         }
-        self.last.is_some_and(|last| sample.now.elapsed_since(last) <= sample.smoothed_rtt)
+        self.last.is_some_and(|last| sample.now.elapsed_since(last) <= round_trip)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fairway_wire::Duration;
 
     #[test]
     fn the_window_is_the_limit_for_a_round_trip_after_it_was() {
         let mut limited = Limited::default();
         let mut at = |us, window_limited| {
             let now = Instant::ZERO + Duration::from_us(us);
-            let smoothed_rtt = Duration::from_us(10);
-            limited.note(&AckSample { now, smoothed_rtt, window_limited, ..AckSample::default() })
+            let sample = AckSample { now, window_limited, ..AckSample::default() };
+            limited.note(&sample, Duration::from_us(10))
         };
         assert!(!at(0, false));
         assert!(at(1, true));

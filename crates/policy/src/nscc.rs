@@ -43,6 +43,7 @@ use fairway_wire::{Duration, Instant};
 
 use crate::base_round_trip::BaseRoundTrip;
 use crate::chunk::{chunk_bytes, packet_bytes};
+use crate::limited::Limited;
 use crate::losses::LossShare;
 use crate::{AckSample, CongestionControl, LossSample};
 
@@ -120,8 +121,7 @@ pub struct Nscc {
     /// Bytes acknowledged in a row without a queue.
     clear_bytes: u64,
     last_decrease: Option<Instant>,
-    /// When the window last limited the sender.
-    last_limited: Option<Instant>,
+    limited: Limited,
     last_extra: Option<Instant>,
     quick: QuickAdapt,
     losses: LossShare,
@@ -168,7 +168,7 @@ impl Nscc {
             growth: 0,
             clear_bytes: 0,
             last_decrease: None,
-            last_limited: None,
+            limited: Limited::default(),
             last_extra: None,
             quick: QuickAdapt::default(),
             losses: LossShare::new(initial_bytes),
@@ -315,11 +315,7 @@ impl CongestionControl for Nscc {
         }
         self.quick.arrived_bytes += acked_bytes;
         self.quick.ignored_bytes = self.quick.ignored_bytes.saturating_sub(acked_bytes);
-        if sample.window_limited {
-            self.last_limited = Some(now);
-        }
-        let within = |last| now.elapsed_since(last) <= self.base();
-        let is_limited = self.last_limited.is_some_and(within);
+        let is_limited = self.limited.note(sample, self.base());
         self.quick.was_idle |= !is_limited;
         if self.adapt(now, delay, sample.bytes_in_flight) {
             return;

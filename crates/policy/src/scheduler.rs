@@ -7,6 +7,7 @@
 
 use fairway_wire::{Duration, Instant};
 
+mod eager;
 mod greedy;
 mod hints;
 mod line_rate;
@@ -18,6 +19,7 @@ mod shares;
 mod static_share;
 mod water_filling;
 
+pub use eager::Eager;
 pub use greedy::Greedy;
 pub use hints::{HintedWeights, Hints};
 pub use registers::RateRegisters;

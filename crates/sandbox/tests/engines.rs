@@ -125,9 +125,7 @@ fn faults(bytes: &[u8], engine: Engine) -> [Option<Fault>; 2] {
     assert_eq!(all[1].reports()[0].engine, engine, "the compiler takes it, or not");
     all.map(|policies| {
         let mut set = policies.build(4096);
-        let begin = Clock::now();
         set.congestion.on_ack(&Sequence::new(7).ack());
-        assert!(begin.elapsed() < Duration::from_secs(1), "an event is limited");
         let report = policies.reports().swap_remove(0);
         let name = set.congestion.name();
         assert_eq!(report.faults == 1, name == "cubic", "{name}: {report}");

@@ -9,7 +9,6 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use fairway_ub::control::{Processor, ProcessorStats, Steering};
-use fairway_ub::policy::{FlowId, RateRegisters, Scheduler, Share, TransmitSample};
 use fairway_ub::wire::Instant;
 
 /// The processor that a host's scheduler runs on.
@@ -148,32 +147,5 @@ impl Control {
 
     fn total(&self) -> ControlResult {
         ControlResult { busy_ps: self.busy_ps, ..ControlResult::of(self.processor.stats()) }
-    }
-}
-
-/// A scheduler that is run for every event, however little has accumulated.
-pub(crate) struct Eager(pub(crate) Box<dyn Scheduler>);
-
-impl Scheduler for Eager {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-    fn flow_started(&mut self, now: Instant, flow: FlowId, share: Share, rates: &RateRegisters) {
-        self.0.flow_started(now, flow, share, rates);
-    }
-    fn flow_ended(&mut self, now: Instant, flow: FlowId, rates: &RateRegisters) {
-        self.0.flow_ended(now, flow, rates);
-    }
-    fn share_changed(&mut self, now: Instant, flow: FlowId, share: Share, rates: &RateRegisters) {
-        self.0.share_changed(now, flow, share, rates);
-    }
-    fn on_transmit(&mut self, flow: FlowId, sample: &TransmitSample, rates: &RateRegisters) {
-        self.0.on_transmit(flow, sample, rates);
-    }
-    fn on_hint(&mut self, now: Instant, flow: FlowId, hint: u64, rates: &RateRegisters) {
-        self.0.on_hint(now, flow, hint, rates);
-    }
-    fn quantum_bytes(&self, flow: FlowId) -> Option<u32> {
-        self.0.quantum_bytes(flow)
     }
 }

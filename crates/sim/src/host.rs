@@ -1,6 +1,6 @@
 //! A host: a real engine NIC, the flows it sends, and the memory that it receives into.
 
-use super::control::{Control, Eager};
+use super::control::Control;
 use super::nic::HostNic;
 use super::opening::OnUse;
 use super::plan::Plan;
@@ -13,6 +13,7 @@ use crate::members::{self, Members};
 use crate::stream::Verb;
 use fairway_device::drive::Driver;
 use fairway_device::random::Random;
+use fairway_ub::policy::Eager;
 use fairway_ub::wire::{Instant, JettyId};
 use fairway_ub::{
     ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, OrderRequest, PostError,

@@ -108,9 +108,9 @@ pub(super) fn use_flowlets(seed: u64, extras: &Extras, links: &mut [Link]) {
     }
 }
 
-/// Largest smallest window that these worlds draw. Every time-out resends such a window, and the
-/// bound on retransmissions allows for 32 packets each (`bounds.rs`).
-const WINDOW_MIN: u64 = 4_000;
+/// Packets that the smallest windows of these worlds have at most: every time-out resends such a
+/// window, and the bound on retransmissions allows for so many (`bounds.rs`).
+const WINDOW_MIN_PACKETS: u64 = 32;
 
 /// In worlds whose switches write congestion information, gives some ends of links a law that
 /// follows it.
@@ -118,35 +118,38 @@ pub(super) fn follow_hints(seed: u64, hint: u32, links: &mut [Link]) {
     if hint == 0 {
         return;
     }
-    let random = &mut Random::fork(seed, 18);
-    for policies in links.iter_mut().flat_map(|link| &mut link.policies) {
-        policies.congestion = match random.below(3) {
-            0 => CongestionSpec::Caqm(draw_caqm(random)),
-            1 => CongestionSpec::Hpcc(draw_hpcc(random)),
-            _ => continue,
-        };
+    let random = &mut Random::fork(seed, 19);
+    for link in links {
+        let least_max = WINDOW_MIN_PACKETS * u64::from(link.mtu);
+        for policies in &mut link.policies {
+            policies.congestion = match random.below(3) {
+                0 => CongestionSpec::Caqm(draw_caqm(random, least_max)),
+                1 => CongestionSpec::Hpcc(draw_hpcc(random, least_max)),
+                _ => continue,
+            };
+        }
     }
 }
 
-fn draw_caqm(random: &mut Random) -> CaqmParameters {
+fn draw_caqm(random: &mut Random, least_max: u64) -> CaqmParameters {
     let mut caqm = CaqmParameters::default();
     if random.chance(500) {
         caqm.increase_packets = random.range(1, 8);
         caqm.fast_permille = random.below(1001);
-        caqm.min_bytes = random.magnitude(WINDOW_MIN);
+        caqm.min_bytes = random.magnitude(least_max);
         caqm.max_bytes = caqm.min_bytes + random.magnitude(1_000_000);
         caqm.initial_bytes = random.magnitude(caqm.max_bytes);
     }
     caqm
 }
 
-fn draw_hpcc(random: &mut Random) -> HpccParameters {
+fn draw_hpcc(random: &mut Random, least_max: u64) -> HpccParameters {
     let mut hpcc = HpccParameters::default();
     if random.chance(500) {
         hpcc.target_permille = random.range(1, 1000);
         hpcc.stages = random.range(1, 8);
         hpcc.increase_bytes = random.magnitude(64 * 1024);
-        hpcc.min_bytes = random.magnitude(WINDOW_MIN);
+        hpcc.min_bytes = random.magnitude(least_max);
         hpcc.max_bytes = hpcc.min_bytes + random.magnitude(1_000_000);
         hpcc.initial_bytes = random.magnitude(hpcc.max_bytes);
     }
