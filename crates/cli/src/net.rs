@@ -65,8 +65,9 @@ pub(crate) struct NetOptions {
     pub(crate) mtu: Option<u32>,
 
     /// Way of the packets: udp; shm, memory shared with a peer of the same user on this host; xdp,
-    /// frames past the kernel's network stack (needs --bind and capabilities), else udp; or auto,
-    /// shm where that is possible, else udp [default: FAIRWAY_DATAPATH, or auto]
+    /// frames past the kernel's network stack (needs --bind and capabilities), else udp;
+    /// rdma[:DEVICE[:PORT]], queue pairs of an RDMA NIC to peers that have it, too, else udp; or
+    /// auto, shm where that is possible, else udp [default: FAIRWAY_DATAPATH, or auto]
     #[arg(long, value_name = "NAME")]
     pub(crate) datapath: Option<DatapathKind>,
 

@@ -221,7 +221,7 @@ impl Error {
     ) -> Error {
         match datapath {
             DatapathKind::Shm => Error::NoSharedMemory { peer, waited },
-            DatapathKind::Auto | DatapathKind::Udp | DatapathKind::Xdp => {
+            DatapathKind::Auto | DatapathKind::Udp | DatapathKind::Xdp | DatapathKind::Rdma(_) => {
                 Error::Unanswered { peer, waited, report }
             }
         }

@@ -24,6 +24,7 @@ mod ethtool;
 mod features;
 mod limits;
 mod memory;
+pub mod rnic;
 mod statistics;
 mod tun;
 mod udp;

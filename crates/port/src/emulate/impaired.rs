@@ -78,6 +78,12 @@ pub trait Datapath: Send {
         false
     }
 
+    /// Largest packet in bytes that takes the way for which the datapath was chosen; longer ones take
+    /// the sockets. `None`: as long as the sockets' interface allows.
+    fn packet_max(&self) -> Option<usize> {
+        None
+    }
+
     /// Returns the sockets for which packets wait in memory, one bit each; they are received
     /// without a system call. `None`: no memory is shared with a peer now.
     #[inline]
