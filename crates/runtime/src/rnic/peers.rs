@@ -79,6 +79,12 @@ impl Peer {
 
     /// Records the queue pairs of which a message tells.
     fn learn(&mut self, message: &Introduction) {
+        let is_same =
+            (self.echo, self.gid, self.qkey) == (message.nonce, message.gid, message.qkey);
+        if !is_same {
+            // Another program has the address now, which accepts nothing before a probe.
+            self.proven_until_ns = 0;
+        }
         self.echo = message.nonce;
         (self.gid, self.qkey, self.lid) = (message.gid, message.qkey, message.lid);
         self.packet_max = usize::from(message.packet_max);

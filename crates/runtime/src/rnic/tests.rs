@@ -68,6 +68,19 @@ fn packets_take_the_nic_once_a_probe_is_confirmed_and_until_none_is() {
 }
 
 #[test]
+fn the_way_to_another_program_at_an_address_is_not_proven() {
+    let (mut peers, to) = (Peers::new(), address("10.0.0.2:4000"));
+    let own = peers.nonce("10.0.0.2".parse().unwrap());
+    let _ = peers.towards(0, &to).unwrap();
+    peers.proven(1, &to, &message(Kind::Proof, 77, own));
+    assert!(peers.answered(&to, &message(Kind::Answer, 77, own)));
+    assert!(peers.towards(2, &to).unwrap().is_proven(2), "the same program");
+    let other = Introduction { qkey: 0x3344, ..message(Kind::Answer, 78, own) };
+    assert!(peers.answered(&to, &other));
+    assert!(!peers.towards(2, &to).unwrap().is_proven(2));
+}
+
+#[test]
 fn messages_without_the_number_that_was_sent_change_nothing() {
     let (mut peers, to) = (Peers::new(), address("10.0.0.2:4000"));
     let own = peers.nonce("10.0.0.2".parse().unwrap());
