@@ -13,6 +13,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use common::{Pair, Side, TIMEOUT, content, dead_after, exercise, side};
@@ -24,13 +25,19 @@ use fairway::{
 const CHILD: &str = "FAIRWAY_TEST_CHILD";
 const LIBRARY: &str = "FAIRWAY_RDMA_LIBRARY";
 
+/// The folder of Fairway's verbs library, which the first caller builds.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| link::library().unwrap())
+}
+
 /// Runs the test of this name in a process with these variables and Fairway's verbs library.
 /// Returns true in that process.
 fn in_child(test: &str, variables: &[(&str, &str)]) -> bool {
     if std::env::var_os(CHILD).is_some() {
         return true;
     }
-    let library = link::library().unwrap().join("libibverbs.so.1");
+    let library = folder().join("libibverbs.so.1");
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([test, "--exact", "--nocapture"]).env(CHILD, "1").env(LIBRARY, library);
     for name in ["FAIRWAY_PROVIDER", "FAIRWAY_EMULATE", "FAIRWAY_DATAPATH", "FAIRWAY_PATHS"] {
@@ -306,7 +313,7 @@ fn failing_library() -> Option<PathBuf> {
         println!("skipped: there is no infiniband/verbs.h (libibverbs-dev)");
         return None;
     }
-    let folder = link::library().unwrap();
+    let folder = folder();
     let next = folder.join("libibverbs.so.1");
     let name = |end: &str| {
         std::env::temp_dir().join(format!("fairway-failing-verbs-{}.{end}", std::process::id()))

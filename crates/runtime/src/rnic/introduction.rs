@@ -42,8 +42,8 @@ pub(super) struct Introduction {
     pub(super) nonce: u64,
     /// The number that the receiver has sent; 0: none has arrived.
     pub(super) echo: u64,
-    /// In answers the IP address from which the request has come; in probes the sender's, as an
-    /// answer has told it.
+    /// In answers and proofs the receiver's IP address, as the sender sees it; in probes the
+    /// sender's, as an answer has told it.
     pub(super) seen: IpAddr,
     /// The sender's queue pairs: their address, the key that packets to them need, the local
     /// identifier (InfiniBand), and the largest packet.

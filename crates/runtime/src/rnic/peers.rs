@@ -172,11 +172,20 @@ impl Peers {
 
     /// Handles the confirmation of a probe.
     pub(super) fn proven(&mut self, now_ns: u64, from: &Address, message: &Introduction) {
-        let is_genuine = self.is_genuine(message, SocketAddr::from(*from).ip());
-        if let Some(peer) = self.destinations.get_mut(from).filter(|_| is_genuine) {
-            peer.learn(message);
-            peer.unanswered = 0;
-            (peer.proven_until_ns, peer.ask_at_ns) = (now_ns + PROVEN_NS, now_ns + PROBE_NS);
+        let address = SocketAddr::from(*from);
+        if !self.is_genuine(message, address.ip()) {
+            return;
+        }
+        // The proof holds for all sockets of the peer, so that each path need not begin anew.
+        for pair in &message.pairs {
+            let mut other = address;
+            other.set_port(pair.port);
+            if let Some(peer) = self.destinations.get_mut(&Address::from(other)) {
+                peer.learn(message);
+                peer.seen = Some(message.seen);
+                peer.unanswered = 0;
+                (peer.proven_until_ns, peer.ask_at_ns) = (now_ns + PROVEN_NS, now_ns + PROBE_NS);
+            }
         }
     }
 

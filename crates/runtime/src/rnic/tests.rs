@@ -62,9 +62,12 @@ fn packets_take_the_nic_once_a_probe_is_confirmed_and_until_none_is() {
     assert_eq!(peer.ask(SECOND + SECOND / 10, 4000), Ask::Probe);
     assert_eq!(peer.ask(SECOND + SECOND / 5, 4000), Ask::Request, "the peer may be another one");
     assert!(peer.is_proven(2 * SECOND) && !peer.is_proven(4 * SECOND));
-    // Another socket of the peer is known with it.
+    // Another socket of the peer is known with it, and shares later proofs.
     assert!(peers.towards(5, &address("10.0.0.2:4001")).unwrap().is_proven(5));
     assert!(!peers.towards(5, &address("10.0.0.3:4001")).unwrap().is_proven(5));
+    peers.proven(4 * SECOND, &to, &message(Kind::Proof, 77, own));
+    let other = peers.towards(5 * SECOND, &address("10.0.0.2:4001")).unwrap();
+    assert!(other.is_proven(5 * SECOND));
 }
 
 #[test]
