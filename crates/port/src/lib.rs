@@ -7,7 +7,7 @@
 //! emulated networks: a [`Spec`] of delay, loss, reordering and so on, applied to a port
 //! ([`Impaired`]; [`Datapath`] is the interface that it shares with a plain port) or between two
 //! programs ([`Relay`]). And [`Tun`], a network interface of a host whose other end is in this
-//! process, and [`xdp`], frames past the kernel's network stack.
+//! process, [`xdp`], frames past the kernel's network stack, and [`rnic`], datagrams of RDMA NICs.
 //!
 //! **May import:** `fairway-wire` (for the congestion bits), `libc`.
 //!
