@@ -130,7 +130,7 @@ impl RunOptions {
                 _ => None,
             });
         let fairway = chosen == Some(Provider::Fairway);
-        if matches!(self.datapath, Some(DatapathKind::Rdma(_))) {
+        if matches!(self.datapath, Some(DatapathKind::Rdma(_) | DatapathKind::RdmaOrUdp(_))) {
             return Err(Failure::usage(
                 "--datapath rdma is not for the verbs library, which would lie below itself: use \
                  auto, udp, shm or xdp",

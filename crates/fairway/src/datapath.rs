@@ -4,8 +4,8 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
-use fairway_port::UdpPort;
 use fairway_port::rnic::RnicChoice;
+use fairway_port::{FallenBack, UdpPort};
 use fairway_runtime::{Frames, QueuePairs, SharedMemory};
 
 use crate::error::Error;
@@ -14,7 +14,8 @@ use crate::error::Error;
 const VARIABLE: &str = "FAIRWAY_DATAPATH";
 /// The name of the datapath over an RDMA NIC, which a device may follow.
 const RDMA: &str = "rdma";
-const REMEDY: &str = "use auto, udp, shm, xdp, rdma or rdma:DEVICE[:PORT]";
+const RDMA_OR_UDP: &str = "rdma-or-udp";
+const REMEDY: &str = "use auto, udp, shm, xdp, rdma[:DEVICE[:PORT]] or rdma-or-udp[:DEVICE[:PORT]]";
 
 /// The way that packets take ([`crate::Builder::datapath`]). The operations, their order and their
 /// guarantees are the same for all of them.
@@ -39,6 +40,9 @@ pub enum DatapathKind {
     /// the context is bound. Building a context fails where there is no verbs library or no such
     /// NIC.
     Rdma(RnicChoice),
+    /// As [`DatapathKind::Rdma`], but UDP where there is no verbs library or no such NIC:
+    /// [`Context::datapath_fallback`](crate::Context::datapath_fallback) tells the reason.
+    RdmaOrUdp(RnicChoice),
 }
 
 impl DatapathKind {
@@ -72,7 +76,14 @@ impl DatapathKind {
             DatapathKind::Auto => Ok(SharedMemory::with_sockets(port)),
             DatapathKind::Shm => Ok(Box::new(SharedMemory::alone(port)?)),
             DatapathKind::Xdp => Ok(Box::new(Frames::open(port)?)),
-            DatapathKind::Rdma(choice) => Ok(Box::new(QueuePairs::open(port, &choice)?)),
+            DatapathKind::Rdma(choice) => match QueuePairs::open(port, &choice) {
+                Ok(pairs) => Ok(Box::new(pairs)),
+                Err((error, _)) => Err(error),
+            },
+            DatapathKind::RdmaOrUdp(choice) => match QueuePairs::open(port, &choice) {
+                Ok(pairs) => Ok(Box::new(pairs)),
+                Err((error, port)) => Ok(Box::new(FallenBack::new(*port, error.to_string()))),
+            },
         }
     }
 }
@@ -84,12 +95,17 @@ impl fmt::Display for DatapathKind {
             DatapathKind::Udp => "udp",
             DatapathKind::Shm => "shm",
             DatapathKind::Xdp => "xdp",
-            DatapathKind::Rdma(choice) if choice.name().is_some() => {
-                return f.pad(&format!("{RDMA}:{choice}"));
-            }
             DatapathKind::Rdma(_) => RDMA,
+            DatapathKind::RdmaOrUdp(_) => RDMA_OR_UDP,
         };
-        f.pad(name)
+        match self {
+            DatapathKind::Rdma(choice) | DatapathKind::RdmaOrUdp(choice)
+                if choice.name().is_some() =>
+            {
+                f.pad(&format!("{name}:{choice}"))
+            }
+            _ => f.pad(name),
+        }
     }
 }
 
@@ -116,14 +132,21 @@ impl FromStr for DatapathKind {
             "udp" => Ok(DatapathKind::Udp),
             "shm" => Ok(DatapathKind::Shm),
             "xdp" => Ok(DatapathKind::Xdp),
-            RDMA => Ok(DatapathKind::Rdma(RnicChoice::ANY)),
-            _ => {
-                let device = text.strip_prefix(RDMA).and_then(|rest| rest.strip_prefix(':'));
-                let choice = device.and_then(|device| device.parse().ok());
-                let unknown = || UnknownDatapath { text: text.to_owned() };
-                choice.map(DatapathKind::Rdma).ok_or_else(unknown)
-            }
+            _ => over_rnic(text).ok_or_else(|| UnknownDatapath { text: text.to_owned() }),
         }
+    }
+}
+
+/// Reads the name of a datapath over an RDMA NIC.
+fn over_rnic(text: &str) -> Option<DatapathKind> {
+    let (name, choice) = match text.split_once(':') {
+        None => (text, RnicChoice::ANY),
+        Some((name, device)) => (name, device.parse().ok()?),
+    };
+    match name {
+        RDMA => Some(DatapathKind::Rdma(choice)),
+        RDMA_OR_UDP => Some(DatapathKind::RdmaOrUdp(choice)),
+        _ => None,
     }
 }
 
@@ -133,12 +156,12 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_shown() {
-        for name in ["auto", "udp", "shm", "xdp", "rdma", "rdma:mlx5_0", "rdma:rxe0:1"] {
+        for name in ["auto", "udp", "shm", "xdp", "rdma", "rdma:mlx5_0", "rdma-or-udp:rxe0:1"] {
             assert_eq!(name.parse::<DatapathKind>().unwrap().to_string(), name);
         }
         for name in ["", "rdma:", "rdma:a:0", "rdmamlx5_0", "roce", "UDP"] {
             let error = name.parse::<DatapathKind>().unwrap_err().to_string();
-            assert!(error.contains("rdma:DEVICE[:PORT]"), "{error}");
+            assert!(error.contains("rdma[:DEVICE[:PORT]]"), "{error}");
         }
     }
 }

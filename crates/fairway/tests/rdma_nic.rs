@@ -380,6 +380,16 @@ fn the_reason_is_given_where_there_is_no_library_or_no_device() {
     assert!(reason.contains("127.0.0.1"), "the devices that there are: {reason}");
     let reason = refusal(rdma().bind("127.0.0.2".parse().unwrap()));
     assert!(reason.contains("with the address 127.0.0.2"), "{reason}");
+    // Where the user allows it, packets take UDP instead.
+    let pair = Pair::of(named("rdma-or-udp:mlx5_7"), named("rdma-or-udp"));
+    let reason = pair.client.context.datapath_fallback().unwrap();
+    assert!(reason.contains("the RDMA device mlx5_7 has no active port"), "{reason}");
+    assert_eq!(pair.server.context.datapath_fallback(), None);
+    exercise(&pair);
+    let by_nic = [&pair.client, &pair.server].map(|side| port(side).packets_sent_by_rnic);
+    assert_eq!(by_nic, [0, 0]);
+    drop(pair);
+    exercise_by_nic(&Pair::of(named("rdma-or-udp"), named("rdma")));
     let reason = refusal(named("rdma").bind(IpAddr::V4(Ipv4Addr::LOCALHOST)).port(0).mtu(10));
     assert!(reason.contains("mtu"), "{reason}");
 }

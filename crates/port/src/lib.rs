@@ -33,8 +33,8 @@ pub mod xdp;
 
 pub use descriptors::descriptors;
 pub use emulate::{
-    ATTEND, Conditions, Datapath, Decision, Impaired, ModelCounters, PathModel, Relay, RelayConfig,
-    RelayCounters, ShaperCounters, Spec, SpecError, Window, rate,
+    ATTEND, Conditions, Datapath, Decision, FallenBack, Impaired, ModelCounters, PathModel, Relay,
+    RelayConfig, RelayCounters, ShaperCounters, Spec, SpecError, Window, rate,
 };
 pub use fairway_wire::Ecn;
 pub use features::{NicFeature, nic_features};

@@ -9,8 +9,8 @@
 //!
 //! **Introductions.** The first packet to an address takes the sockets, and so does a *request*
 //! (`introduction`). A peer with this datapath answers with the numbers of its queue pairs. A
-//! *probe* then goes from queue pair to queue pair, and only when the peer has confirmed it, through
-//! the sockets, do packets take the NIC. Probes are repeated twice a second while packets are sent;
+//! *probe* then goes from queue pair to queue pair, and only when the peer has confirmed it,
+//! through the sockets, do packets take the NIC. Probes are repeated twice a second while packets are sent;
 //! packets take the sockets again when none has been confirmed for three seconds. So a peer without
 //! this datapath, a filter that drops RoCE's packets, and a peer that was started again are all
 //! noticed. Each direction is probed by itself.
@@ -24,8 +24,9 @@
 //! arrived; a NIC that does not gives no marks.
 //!
 //! **Trust.** A peer's queue pairs are accepted from a sender that has received a number at the IP
-//! address for which it speaks, so nobody redirects packets who cannot read what is sent to that
-//! address. The keyed checks of the protocol apply to these datagrams as to all others.
+//! address for which it speaks. An attacker that cannot read what is sent to an address cannot
+//! redirect packets to it. The keyed checks of the protocol apply to these datagrams as to all
+//! others.
 
 mod datapath;
 mod introduction;

@@ -68,12 +68,12 @@ fn policy(source: Source<'_>, kind: ProviderKind) -> Result<Option<String>> {
     Ok(Some(text))
 }
 
-/// The datapath of Fairway's provider. The datapath over an RDMA NIC uses a verbs library, which may
-/// be this one, so here it is the default instead.
+/// The datapath of Fairway's provider. The datapath over an RDMA NIC uses a verbs library, which
+/// may be this one, so here the default takes its place.
 fn datapath(source: Source<'_>) -> Result<Option<DatapathKind>> {
     let chosen = parsed(source, "FAIRWAY_DATAPATH")?;
     Ok(chosen.map(|chosen| match chosen {
-        DatapathKind::Rdma(_) => DatapathKind::Auto,
+        DatapathKind::Rdma(_) | DatapathKind::RdmaOrUdp(_) => DatapathKind::Auto,
         other => other,
     }))
 }

@@ -21,7 +21,7 @@ pub(super) fn gather(peer: Option<PeerReading>) -> Readings {
         af_xdp: fairway_port::xdp::check().map_err(|error| error.to_string()),
         shared_memory: sockets::shared_memory().map_err(|error| error.to_string()),
         rdma_devices: system::entries("/sys/class/infiniband"),
-        rdma_ports: rdma_ports(),
+        rdma_ports: rdma_ports().map_err(|error| error.to_string()),
         interfaces: system::interfaces(),
         routes: system::routes(&system::text("/proc/net/route").unwrap_or_default()),
         clock: processors::clock(),
@@ -34,8 +34,8 @@ pub(super) fn gather(peer: Option<PeerReading>) -> Readings {
     }
 }
 
-fn rdma_ports() -> Result<Vec<RdmaPort>, String> {
-    let ports = fairway_port::rnic::ports().map_err(|error| error.to_string())?;
+fn rdma_ports() -> std::io::Result<Vec<RdmaPort>> {
+    let ports = fairway_port::rnic::ports()?;
     let reading = |port: FoundPort| RdmaPort {
         name: format!("{}:{}", port.device, port.number),
         is_active: port.is_active,

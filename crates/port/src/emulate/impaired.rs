@@ -78,9 +78,14 @@ pub trait Datapath: Send {
         false
     }
 
-    /// Largest packet in bytes that takes the way for which the datapath was chosen; longer ones take
-    /// the sockets. `None`: as long as the sockets' interface allows.
+    /// Largest packet in bytes that takes the way for which the datapath was chosen; longer ones
+    /// take the sockets. `None`: as long as the sockets' interface allows.
     fn packet_max(&self) -> Option<usize> {
+        None
+    }
+
+    /// Why all packets take the sockets, if another way was requested.
+    fn fallback(&self) -> Option<&str> {
         None
     }
 
@@ -124,6 +129,34 @@ impl Datapath for UdpPort {
     #[inline]
     fn port_mut(&mut self) -> &mut UdpPort {
         self
+    }
+}
+
+/// A port whose packets take the sockets, although another way was requested.
+#[derive(Debug)]
+pub struct FallenBack {
+    port: UdpPort,
+    reason: String,
+}
+
+impl FallenBack {
+    /// Uses the sockets, for this reason.
+    pub fn new(port: UdpPort, reason: String) -> FallenBack {
+        FallenBack { port, reason }
+    }
+}
+
+impl Datapath for FallenBack {
+    fn port(&self) -> &UdpPort {
+        &self.port
+    }
+
+    fn port_mut(&mut self) -> &mut UdpPort {
+        &mut self.port
+    }
+
+    fn fallback(&self) -> Option<&str> {
+        Some(&self.reason)
     }
 }
 

@@ -43,6 +43,22 @@ pub struct QueuePairs {
     failed: u64,
 }
 
+/// An open NIC, the queue pair of each socket, and the key that packets to them need.
+struct Opened {
+    nic: Rnic,
+    queues: Vec<Option<usize>>,
+    qkey: u32,
+}
+
+fn open_nic(port: &UdpPort, choice: &RnicChoice) -> io::Result<Opened> {
+    let local: Vec<IpAddr> = port.local_addrs().iter().take(64).map(SocketAddr::ip).collect();
+    let random = clock::random().map_err(io::Error::other)?;
+    // Keys above belong to the kernel.
+    let qkey = random as u32 & 0x7FFF_FFFF;
+    let (nic, queues) = Rnic::open(choice, &local, qkey)?;
+    Ok(Opened { nic, queues, qkey })
+}
+
 /// A packet that has arrived.
 #[derive(Clone, Copy, Debug)]
 struct Next {
@@ -57,16 +73,24 @@ impl QueuePairs {
     /// queue pair for each socket at one of its addresses.
     ///
     /// # Errors
-    /// There is no verbs library, or no such NIC, or it refuses. The error says what to do.
-    pub fn open(port: UdpPort, choice: &RnicChoice) -> io::Result<QueuePairs> {
-        let local: Vec<IpAddr> = port.local_addrs().iter().take(64).map(SocketAddr::ip).collect();
-        let random = clock::random().map_err(io::Error::other)?;
-        let qkey = random as u32 & 0x7FFF_FFFF;
-        let (nic, queues) = Rnic::open(choice, &local, qkey)?;
+    /// There is no verbs library, or no such NIC, or it refuses. The error says what to do. The
+    /// sockets are returned with it.
+    pub fn open(
+        port: UdpPort,
+        choice: &RnicChoice,
+    ) -> Result<QueuePairs, (io::Error, Box<UdpPort>)> {
+        match open_nic(&port, choice) {
+            Ok(opened) => Ok(QueuePairs::with_nic(port, opened)),
+            Err(error) => Err((error, Box::new(port))),
+        }
+    }
+
+    fn with_nic(port: UdpPort, opened: Opened) -> QueuePairs {
+        let Opened { nic, queues, qkey } = opened;
         let with_queue = queues.iter().enumerate().filter(|(_, queue)| queue.is_some());
         let sockets = with_queue.map(|(socket, _)| socket).collect();
         let note = Train::new(1);
-        Ok(QueuePairs {
+        QueuePairs {
             port,
             nic,
             queues,
@@ -77,7 +101,7 @@ impl QueuePairs {
             note,
             check_at_ns: 0,
             failed: 0,
-        })
+        }
     }
 
     /// Sends a train by the queue pair of a socket. `None`: it has to take the socket.
