@@ -77,6 +77,8 @@ pub struct Core {
     pub(crate) datapath: DatapathKind,
     /// Sockets that the paths lack.
     pub shortage: Option<SocketShortage>,
+    /// Why packets take UDP, although another way was requested.
+    pub(crate) fallback: Option<String>,
     pub(crate) channels: Channels,
     /// Registered memory.
     pub memories: Memories,
@@ -154,8 +156,6 @@ pub(crate) struct CoreConfig<'a> {
     pub(crate) datapath: DatapathKind,
     /// Sockets that the paths lack.
     pub(crate) shortage: Option<SocketShortage>,
-    /// Why packets take UDP, although another way was requested.
-    pub(crate) fallback: Option<String>,
     /// True if set-up may open further sockets.
     pub(crate) detours: bool,
     /// Idle time after which connections are closed if few channels are left.
