@@ -10,10 +10,10 @@
 //! **Introductions.** The first packet to an address takes the sockets, and so does a *request*
 //! (`introduction`). A peer with this datapath answers with the numbers of its queue pairs. A
 //! *probe* then goes from queue pair to queue pair, and only when the peer has confirmed it,
-//! through the sockets, do packets take the NIC. Probes are repeated twice a second while packets are sent;
-//! packets take the sockets again when none has been confirmed for three seconds. So a peer without
-//! this datapath, a filter that drops RoCE's packets, and a peer that was started again are all
-//! noticed. Each direction is probed by itself.
+//! through the sockets, do packets take the NIC. Probes are repeated twice a second while packets
+//! are sent; packets take the sockets again when none has been confirmed for three seconds. So a
+//! peer without this datapath, a filter that drops RoCE's packets, and a peer that was started
+//! again are all noticed. Each direction is probed by itself.
 //!
 //! **What takes the sockets.** Packets that are longer than the NIC's MTU, those of sockets at
 //! other addresses than the NIC's, and those of a queue pair that has failed. A failed queue pair
