@@ -2,7 +2,7 @@
 
 use crate::call::Digest;
 use crate::header::{CALLS, Header, PAIRWISE};
-use crate::rank::Work;
+use crate::rank::{Token, Work};
 use crate::schedule::StepIndex;
 use std::collections::VecDeque;
 
@@ -43,6 +43,10 @@ pub(crate) struct Link {
     /// True if bytes to the other rank, or from it, go through slots in every call.
     stages_sends: bool,
     stages_receives: bool,
+    /// Length from which on the other rank reads messages from the memory of this one.
+    lends_from: Option<u32>,
+    /// For each slot of the other rank: the step whose bytes it reads from this one's memory.
+    lent: Vec<Option<Token>>,
 }
 
 impl Link {
@@ -59,6 +63,8 @@ impl Link {
             ready: VecDeque::new(),
             stages_sends: false,
             stages_receives: false,
+            lends_from: None,
+            lent: vec![None; slots as usize],
         }
     }
 
@@ -78,6 +84,33 @@ impl Link {
 
     pub(crate) fn stages_receives(&self) -> bool {
         self.stages_receives
+    }
+
+    /// Lets the other rank read messages of `bytes` and more from this one's memory.
+    pub(crate) fn lend_from(&mut self, bytes: u32) {
+        self.lends_from = Some(bytes);
+    }
+
+    /// True if the other rank reads a message of this length from this one's memory.
+    pub(crate) fn lends(&self, bytes: u32) -> bool {
+        self.lends_from.is_some_and(|from| bytes >= from)
+    }
+
+    /// Records that the other rank reads the bytes of a step, until it returns the slot.
+    pub(crate) fn lend(&mut self, slot: u8, token: Token) {
+        self.lent[usize::from(slot)] = Some(token);
+    }
+
+    /// The steps whose bytes the other rank has read, because it has returned these slots.
+    pub(crate) fn take_lent(&mut self, mask: u32) -> Vec<Token> {
+        let returned = self.lent.iter_mut().enumerate().filter(|(slot, _)| mask & 1 << slot != 0);
+        returned.filter_map(|(_, token)| token.take()).collect()
+    }
+
+    /// True if the other rank still reads bytes of a call.
+    pub(crate) fn has_lent(&self, work: Work) -> bool {
+        let is_of_call = |token: &Token| matches!(token, Token::Step(other, _) if *other == work);
+        self.lent.iter().flatten().any(is_of_call)
     }
 
     /// Begins a call. Returns its number, and the messages of it that have already arrived.

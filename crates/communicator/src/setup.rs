@@ -2,6 +2,7 @@
 
 use crate::driver::Parts;
 use crate::error::Error;
+use crate::lending::{Seal, SealKey};
 use crate::member::Member;
 use crate::near;
 use crate::options::Options;
@@ -33,6 +34,8 @@ pub(crate) struct Connection {
     pub(crate) status: SegmentKey,
     /// Its slots, if they are mapped into this process.
     pub(crate) near: Option<RemoteMemory>,
+    /// By which this rank reads what the other one lends, if it can.
+    pub(crate) seal: Option<SealKey>,
 }
 
 /// All other ranks.
@@ -121,6 +124,7 @@ pub(crate) fn connect(
     for _ in 0..receives {
         jetty.post_receive(slots.slice(0..0), u64::MAX)?;
     }
+    let seal = Seal::new(RandomState::new().build_hasher().finish());
     let own = Member {
         address,
         host: host_number(),
@@ -129,6 +133,7 @@ pub(crate) fn connect(
         slots: slots.key(),
         status: status.segment().key(),
         shape: (options.slots, options.slot_bytes),
+        seal: seal.key(),
     };
     let members = meet(&own, ranks, rendezvous, &options)?;
     let (mut connections, early) = mesh(rank, &members, (&context, &jetty, &slots), deadline)?;
@@ -138,7 +143,8 @@ pub(crate) fn connect(
     different.dedup();
     let host = |member: &Member| different.binary_search(&member.host).unwrap_or(0) as u32;
     let hosts = members.iter().map(host).collect();
-    let parts = Parts { context, jetty, own: rank, connections, slots, eager, status, options };
+    let own = rank;
+    let parts = Parts { context, jetty, own, connections, slots, eager, status, seal, options };
     Ok(Group { parts, early, hosts })
 }
 
@@ -243,7 +249,7 @@ fn mesh(
         }
         let to = To::new(member.jetty).token(member.token);
         let (slots, status) = (member.slots, member.status);
-        let connection = |peer| Connection { peer, to, slots, status, near: None };
+        let connection = |peer| Connection { peer, to, slots, status, near: None, seal: None };
         connections.all.push(peer.map(connection));
     }
     Ok((connections, early))

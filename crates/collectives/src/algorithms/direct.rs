@@ -137,7 +137,7 @@ fn message_spans(b: &Builder<'_>, piece: Piece) -> Vec<Span> {
     }
 }
 
-/// Only the receiver knows where a message goes, so all go through slots. If `pairwise`, a rank
+/// Only the receiver knows where a message goes, so the senders send all to slots. If `pairwise`, a rank
 /// sends to one rank and receives from one rank at a time.
 pub(super) fn exchange(
     b: &mut Builder<'_>,
@@ -169,8 +169,7 @@ pub(super) fn exchange(
         }
         for piece in with(receives, from) {
             for span in message_spans(b, piece) {
-                let arrived = b.receive(from, span.bytes, Place::Slot);
-                steps.push(b.copy(Region::Received(arrived), Region::Output(span), []));
+                steps.push(b.receive(from, span.bytes, Place::Output(span.offset)));
             }
         }
         before = steps;

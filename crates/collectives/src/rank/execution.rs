@@ -13,7 +13,7 @@ enum State {
     Waiting(u32),
     /// Can be executed, or is being executed. A step that receives begins here.
     Ready,
-    /// Has arrived, but has not been copied to its place yet.
+    /// Has arrived, but has not been copied to its place or read yet.
     Arrived,
     /// Has ended.
     Ended,
@@ -46,6 +46,8 @@ pub(super) struct Execution {
     keys: Vec<(bool, Vec<StepIndex>)>,
     /// Number of steps that have not ended.
     left: usize,
+    /// True if receivers copy the bytes of slots, and combine nothing.
+    lends_slots: bool,
 }
 
 impl Execution {
@@ -63,7 +65,31 @@ impl Execution {
         let (states, left) = (states.collect(), schedule.steps().len());
         let (slots, users) = (vec![None; left], schedule.users().to_vec());
         let keys = vec![(false, Vec::new()); sequences.len()];
-        Execution { work, schedule, protocol, sequences, digests, states, slots, users, keys, left }
+        Execution {
+            work,
+            schedule,
+            protocol,
+            sequences,
+            digests,
+            states,
+            slots,
+            users,
+            keys,
+            left,
+            lends_slots: false,
+        }
+    }
+
+    /// Lets other ranks read the bytes of messages to slots from this rank's memory: nothing is
+    /// combined.
+    pub(super) fn lend_slots(&mut self) {
+        self.lends_slots = true;
+    }
+
+    /// True if the receiver of a message to this place may read its bytes from this rank's memory.
+    /// Bytes that are combined are copied once in either way, and then the sender does it.
+    pub(super) fn lends(&self, place: Place) -> bool {
+        self.lends_slots || matches!(place, Place::Output(_))
     }
 
     pub(super) fn work(&self) -> Work {
@@ -199,7 +225,9 @@ impl Execution {
     pub(super) fn awaited(&self) -> Vec<u32> {
         let steps = self.schedule.steps().iter().zip(&self.states);
         let senders = steps.filter_map(|(step, state)| match step.action {
-            Action::Receive { from, .. } if *state == State::Ready => Some(from),
+            Action::Receive { from, .. } if matches!(state, State::Ready | State::Arrived) => {
+                Some(from)
+            }
             _ => None,
         });
         let keys = self.keys.iter().enumerate().filter(|(_, (_, waiting))| !waiting.is_empty());

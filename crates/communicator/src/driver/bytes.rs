@@ -14,7 +14,7 @@ const BLOCK: usize = 8192;
 impl Driver {
     /// The address of bytes of this rank. They are the call's: a slot belongs to the call from the
     /// arrival of its message until the state machine returns it to its sender.
-    fn address(&self, work: Work, memory: Memory) -> *mut u8 {
+    pub(super) fn address(&self, work: Work, memory: Memory) -> *mut u8 {
         let job = self.job(work);
         match memory {
             Memory::Input(span) => job.input.at(job.input_offset, span),
