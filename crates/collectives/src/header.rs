@@ -44,14 +44,8 @@ pub enum Content {
     Lent,
 }
 
-const CONTENTS: [Content; 6] = [
-    Content::Slot,
-    Content::Placed,
-    Content::Key,
-    Content::Freed,
-    Content::Failed,
-    Content::Lent,
-];
+const CONTENTS: [Content; 6] =
+    [Content::Slot, Content::Placed, Content::Key, Content::Freed, Content::Failed, Content::Lent];
 
 /// The header of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -30,6 +30,9 @@ pub enum Protocol {
     Staged,
     /// Straight to their place, after the receiver has sent the key of its output buffer.
     Direct,
+    /// The receiver reads long messages from the memory of their sender ([`Rank::lend_sends`]), and
+    /// others are staged. All ranks are on one host.
+    Lent,
 }
 
 /// A call under way.
@@ -54,6 +57,16 @@ pub enum Memory {
     Output(Span),
     /// The first bytes of a slot for messages of a rank.
     Slot {
+        /// The sending rank.
+        from: u32,
+        /// The slot.
+        slot: u8,
+        /// Length in bytes.
+        bytes: u32,
+    },
+    /// Bytes in the memory of another rank: their address is in the slot. They are only ever the
+    /// second operand of a combination.
+    Lent {
         /// The sending rank.
         from: u32,
         /// The slot.
@@ -264,13 +277,11 @@ impl Rank {
     }
 
     /// Lets the rank `peer`, which can read the memory of this one, read the bytes of messages of
-    /// `bytes` and more from there, if they are not to be combined. This rank also stages its sends
-    /// ([`Rank::stage_sends`]).
+    /// `bytes` and more from there in calls of [`Protocol::Lent`], where the schedule allows it.
     ///
     /// # Panics
     /// There is no such rank.
     pub fn lend_sends(&mut self, peer: u32, bytes: u32) {
-        self.links[peer as usize].stage_sends();
         self.links[peer as usize].lend_from(bytes);
     }
 
@@ -413,14 +424,15 @@ impl Rank {
                 let into = Memory::Output(Span { offset, bytes });
                 self.local.push_back(Output::Copy { token, work, from, into });
             }
-            (Content::Lent, place) => {
-                // The slot is free when the bytes have been read, and combined if they are to be.
+            (Content::Lent, Place::Slot) if execution.schedule().combines_from_sender() => {
+                execution.hold_lent(step, header.slot);
+                self.end_step(at, step);
+            }
+            (Content::Lent, Place::Output(offset)) => {
+                // The slot is free when the bytes have been read.
                 execution.hold(step, header.slot);
                 let (token, slot) = (Token::Step(work, step), header.slot);
-                let into = match place {
-                    Place::Output(offset) => Memory::Output(Span { offset, bytes }),
-                    Place::Slot => Memory::Slot { from, slot, bytes },
-                };
+                let into = Memory::Output(Span { offset, bytes });
                 self.local.push_back(Output::Fetch { token, work, from, slot, into });
             }
             (Content::Placed, Place::Output(_)) => {
@@ -561,7 +573,7 @@ impl Memory {
     pub fn bytes(self) -> u32 {
         match self {
             Memory::Input(span) | Memory::Output(span) => span.bytes,
-            Memory::Slot { bytes, .. } => bytes,
+            Memory::Slot { bytes, .. } | Memory::Lent { bytes, .. } => bytes,
         }
     }
 }

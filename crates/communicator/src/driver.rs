@@ -81,6 +81,8 @@ pub(crate) struct Driver {
     failure: Option<Failure>,
     /// The first message that ends the group, until the messages before it have been handled.
     unfit: Option<RankError>,
+    /// Bytes of another rank that are being combined.
+    scratch: Box<[u8]>,
     /// A failure that was found in the middle of a call.
     found: Option<Failure>,
     /// For each rank: whether it is known to share slots with this one.
@@ -133,6 +135,7 @@ impl Driver {
             completions: Vec::new(),
             failure: None,
             unfit: None,
+            scratch: vec![0; bytes::SCRATCH].into(),
             found: None,
             has_gone: false,
             missed_since: None,
@@ -349,8 +352,9 @@ impl Driver {
             }
             Output::Notify { to, header } => self.outbox.notify(to, header),
             Output::Combine { token, work, both, into, is_last } => {
-                self.combine(work, both, into, is_last);
-                self.rank.handle_end(token);
+                if self.combine(work, both, into, is_last)? {
+                    self.rank.handle_end(token);
+                }
             }
             Output::Copy { token, work, from, into } => {
                 self.copy(work, from, into);
@@ -399,7 +403,7 @@ impl Driver {
     fn register(&mut self, work: Work, memory: Memory) -> Result<(), Error> {
         let job = self.jobs.get_mut(&work).expect("a call under way has a job");
         match memory {
-            Memory::Slot { .. } => {}
+            Memory::Slot { .. } | Memory::Lent { .. } => {}
             Memory::Input(_) => job.input.register(&self.context, job.input_rights())?,
             Memory::Output(_) => job.register_output(&self.context)?,
         }
@@ -465,6 +469,7 @@ impl Driver {
             Source::Own(_, Memory::Slot { from, slot, bytes }) => {
                 (&self.slots, self.outbox.slot_offset(from, slot), bytes)
             }
+            Source::Own(_, Memory::Lent { .. }) => unreachable!("no rank sends what is lent"),
             Source::Own(work, Memory::Input(Span { offset, bytes })) => {
                 let job = self.job(work);
                 (registered(&job.input), job.input_offset + offset, bytes)

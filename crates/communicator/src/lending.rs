@@ -92,9 +92,8 @@ impl SealKey {
         };
         let count = loop {
             let count = read();
-            let is_interrupted = || {
-                std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
-            };
+            let is_interrupted =
+                || std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted;
             if count >= 0 || !is_interrupted() {
                 break count;
             }

@@ -5,7 +5,7 @@ use crate::call::{Message, Piece};
 use crate::schedule::{Builder, Place, Region, Span, StepIndex};
 
 /// The other ranks, beginning with the next one, so that not all send to the same one at once.
-fn others(b: &Builder<'_>) -> impl Iterator<Item = u32> + use<> {
+pub(super) fn others(b: &Builder<'_>) -> impl Iterator<Item = u32> + use<> {
     let (rank, ranks) = (b.rank(), b.ranks());
     (1..ranks).map(move |distance| (rank + distance) % ranks)
 }

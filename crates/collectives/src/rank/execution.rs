@@ -19,6 +19,13 @@ enum State {
     Ended,
 }
 
+/// The slot of a step, and whether it names bytes in the memory of their sender.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    slot: u8,
+    is_lent: bool,
+}
+
 /// What the end of a step makes possible.
 pub(super) struct Ended {
     /// Slots that are free, with the ranks that sent to them.
@@ -39,7 +46,7 @@ pub(super) struct Execution {
     digests: Vec<Digest>,
     states: Vec<State>,
     /// The slot of each step that has received bytes into one.
-    slots: Vec<Option<u8>>,
+    slots: Vec<Option<Held>>,
     /// Number of steps that still use the slot of a step.
     users: Vec<u32>,
     /// For each rank: whether its key has arrived, and the steps that wait for it.
@@ -87,9 +94,11 @@ impl Execution {
     }
 
     /// True if the receiver of a message to this place may read its bytes from this rank's memory.
-    /// Bytes that are combined are copied once in either way, and then the sender does it.
     pub(super) fn lends(&self, place: Place) -> bool {
-        self.lends_slots || matches!(place, Place::Output(_))
+        let is_allowed = self.lends_slots
+            || self.schedule.combines_from_sender()
+            || matches!(place, Place::Output(_));
+        is_allowed && self.protocol == Protocol::Lent
     }
 
     pub(super) fn work(&self) -> Work {
@@ -124,9 +133,12 @@ impl Execution {
     pub(super) fn memory(&self, region: Region) -> Memory {
         if let Region::Received(step) = region
             && let Action::Receive { from, bytes, .. } = self.schedule.action(step)
-            && let Some(slot) = self.slots[step.index()]
+            && let Some(Held { slot, is_lent }) = self.slots[step.index()]
         {
-            return Memory::Slot { from, slot, bytes };
+            return match is_lent {
+                true => Memory::Lent { from, slot, bytes },
+                false => Memory::Slot { from, slot, bytes },
+            };
         }
         region.in_buffer().expect("a step that uses a slot waits until it has been filled")
     }
@@ -146,7 +158,12 @@ impl Execution {
 
     /// Records the slot to which a step has received.
     pub(super) fn hold(&mut self, step: StepIndex, slot: u8) {
-        self.slots[step.index()] = Some(slot);
+        self.slots[step.index()] = Some(Held { slot, is_lent: false });
+    }
+
+    /// Records the slot that names the bytes of a step in the memory of their sender.
+    pub(super) fn hold_lent(&mut self, step: StepIndex, slot: u8) {
+        self.slots[step.index()] = Some(Held { slot, is_lent: true });
     }
 
     /// True if a step waits for no other any more.
@@ -157,7 +174,7 @@ impl Execution {
     /// True if a step may send to a rank's output buffer now. Otherwise it waits for its key.
     pub(super) fn may_place(&mut self, to: u32, step: StepIndex) -> bool {
         let (has_key, waiting) = &mut self.keys[to as usize];
-        let may = *has_key || self.protocol == Protocol::Staged;
+        let may = *has_key || self.protocol != Protocol::Direct;
         if !may {
             waiting.push(step);
         }
@@ -214,7 +231,7 @@ impl Execution {
         if *users > 0 {
             return None;
         }
-        let slot = self.slots[step.index()].take()?;
+        let slot = self.slots[step.index()].take()?.slot;
         match self.schedule.action(step) {
             Action::Receive { from, .. } => Some((from, slot)),
             _ => None,
@@ -227,6 +244,13 @@ impl Execution {
         let senders = steps.filter_map(|(step, state)| match step.action {
             Action::Receive { from, .. } if matches!(state, State::Ready | State::Arrived) => {
                 Some(from)
+            }
+            // It could not read the bytes, or has not yet.
+            Action::Combine { right: Region::Received(lent), .. } if *state == State::Ready => {
+                match self.schedule.action(lent) {
+                    Action::Receive { from, .. } => Some(from),
+                    _ => None,
+                }
             }
             _ => None,
         });

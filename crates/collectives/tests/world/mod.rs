@@ -199,11 +199,20 @@ impl World {
             Memory::Slot { from, slot, bytes } => {
                 return self.contents[&(rank, from, slot)][..bytes as usize].to_vec();
             }
+            Memory::Lent { from, slot, .. } => return self.read_lent(rank, from, slot),
             Memory::Input(span) => (self.jobs[job].bases[rank][0], span),
             Memory::Output(span) => (self.jobs[job].bases[rank][1], span),
         };
         let start = (base + span.offset) as usize;
         self.jobs[job].memory[rank][start..start + span.bytes as usize].to_vec()
+    }
+
+    /// The bytes that a slot lends.
+    fn read_lent(&self, rank: usize, from: u32, slot: u8) -> Vec<u8> {
+        let (job, source, bytes) = &self.lent[&(rank, from, slot)];
+        let now = self.read(from as usize, *job, *source);
+        assert_eq!(now, *bytes, "lent bytes change only after they were read");
+        now
     }
 
     fn write(&mut self, rank: usize, job: usize, memory: Memory, bytes: &[u8]) {
@@ -213,6 +222,7 @@ impl World {
                 return;
             }
             Memory::Input(_) => panic!("no rank writes its input"),
+            Memory::Lent { .. } => panic!("no rank writes what another one lends"),
             Memory::Output(span) => (self.jobs[job].bases[rank][1], span),
         };
         let start = (base + span.offset) as usize;
@@ -253,10 +263,7 @@ impl World {
                 self.flights.push(flight);
             }
             Output::Fetch { token, work, from, slot, into } => {
-                let lent = self.lent.remove(&(rank, from, slot)).expect("the slot lends bytes");
-                let (job, source, bytes) = lent;
-                let now = self.read(from as usize, job, source);
-                assert_eq!(now, bytes, "lent bytes change only after they were read");
+                let bytes = self.read_lent(rank, from, slot);
                 let job = self.job_of(rank, work);
                 self.write(rank, job, into, &bytes);
                 self.ranks[rank].handle_end(token);
@@ -336,16 +343,16 @@ pub fn combined(inputs: &[Vec<u8>], element: ElementType, reduction: Reduction) 
     sum
 }
 
-/// Lets half of the ranks send through slots only, and half of these lend their memory. Half of the
-/// receivers expect that.
+/// Lets half of the ranks send through slots only, and half of the others lend their memory. Half
+/// of the receivers expect the first.
 fn stage(ranks: &mut [Rank], random: &mut Random) {
     for from in 0..ranks.len() {
         for to in (0..ranks.len()).filter(|to| *to != from) {
             if random.below(2) == 0 {
-                match random.below(2) {
-                    0 => ranks[from].stage_sends(to as u32),
-                    _ => ranks[from].lend_sends(to as u32, random.below(200) as u32),
-                }
+                ranks[from].lend_sends(to as u32, random.below(200) as u32);
+            }
+            if random.below(2) == 0 {
+                ranks[from].stage_sends(to as u32);
                 if random.below(2) == 0 {
                     ranks[to].stage_receives(from as u32);
                 }

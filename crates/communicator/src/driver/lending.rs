@@ -28,7 +28,8 @@ impl Driver {
                 self.is_near[from as usize] = true;
                 self.rank.stage_receives(from);
                 if nearness == Nearness::Reads {
-                    self.rank.lend_sends(from, self.options.lend_from);
+                    let bytes = self.options.lend_from.min(self.options.slot_bytes);
+                    self.rank.lend_sends(from, bytes);
                 }
             }
         }
@@ -57,33 +58,49 @@ impl Driver {
         (from, slot): (u32, u8),
         into: Memory,
     ) -> Result<bool, Error> {
+        let address = self.lent_address(from, slot)?;
+        let target = self.address(work, into);
+        Ok(self.read_lent(from, address, target, into.bytes() as usize))
+    }
+
+    /// The address in the memory of another rank that a slot names.
+    pub(super) fn lent_address(&self, from: u32, slot: u8) -> Result<u64, Error> {
         let mut address = [0; ADDRESS];
         self.slots.read_at(self.outbox.slot_offset(from, slot), &mut address)?;
-        let address = u64::from_le_bytes(address);
+        Ok(u64::from_le_bytes(address))
+    }
+
+    /// Reads bytes of another rank to `target`, which is as long and belongs to a call, or is the
+    /// driver's. Returns false if that is not possible: then the group is about to end.
+    pub(super) fn read_lent(
+        &mut self,
+        from: u32,
+        address: u64,
+        target: *mut u8,
+        length: usize,
+    ) -> bool {
         let seal = self.connections.get(from).and_then(|connection| connection.seal);
         let Some(seal) = seal else {
             // A rank lends only to those that have said that they can read.
             self.found.get_or_insert(Failure::Invalid { rank: from });
-            return Ok(false);
+            return false;
         };
-        let target = self.address(work, into);
-        // SAFETY: the target is within a buffer or slot of the call.
-        match unsafe { seal.read(address, target, into.bytes() as usize) } {
-            Ok(()) => return Ok(true),
+        // SAFETY: all callers pass memory of this length that nothing else uses.
+        match unsafe { seal.read(address, target, length) } {
+            Ok(()) => return true,
             Err(ReadError::Gone) => {
                 self.connections.set_gone(from, "it has left in the middle of a call");
                 self.has_gone = true;
             }
             Err(ReadError::Refused(error)) => {
                 let why = format!(
-                    "{} bytes of the buffer of rank {from} could not be copied to that of rank {}: \
+                    "{length} bytes of the buffer of rank {from} could not be copied to that of rank {}: \
                      {error}; keep both mapped until the call has ended",
-                    into.bytes(),
                     self.own
                 );
                 self.found.get_or_insert(Failure::Aborted { rank: self.own, why });
             }
         }
-        Ok(false)
+        false
     }
 }

@@ -52,6 +52,7 @@ impl Member {
             Source::Own(_, Memory::Input(span) | Memory::Output(span)) => {
                 (offset(place, Piece::Buffer) + span.offset, span.bytes)
             }
+            Source::Own(_, Memory::Lent { .. }) => unreachable!("no rank sends what is lent"),
             Source::Nothing => (offset(place, Piece::Slots), 0),
         }
     }
