@@ -30,6 +30,12 @@ pub(crate) struct Link {
     free: u32,
     /// Slots of this rank that are free again, which the other one has not been notified of.
     returned: u32,
+    /// Slots of this rank that name bytes of the other one, which waits for their return.
+    borrowed: u32,
+    /// True if the slots are to be returned as soon as there is nothing else to do.
+    is_due: bool,
+    /// True if free slots are returned only when they are many, or the other rank waits for one.
+    returns_late: bool,
     /// Number of the next call with the other rank, apart from sends and receives.
     next: u32,
     /// Numbers of the next send to the other rank and of the next receive from it.
@@ -54,6 +60,9 @@ impl Link {
         Link {
             free: u32::MAX >> (u32::BITS - slots),
             returned: 0,
+            borrowed: 0,
+            is_due: false,
+            returns_late: false,
             next: 0,
             next_send: 0,
             next_receive: 0,
@@ -209,10 +218,23 @@ impl Link {
         is_valid
     }
 
-    /// Frees a slot of this rank. Returns the number of slots that are to be returned.
-    pub(crate) fn free(&mut self, slot: u8) -> u32 {
+    /// Returns free slots only when they are many, or the other rank waits for one.
+    pub(crate) fn return_late(&mut self) {
+        self.returns_late = true;
+    }
+
+    /// Records that a slot names bytes of the other rank.
+    pub(crate) fn borrow(&mut self, slot: u8) {
+        self.borrowed |= 1 << slot;
+    }
+
+    /// Frees a slot of this rank. Returns true if slots are due to be returned from now on.
+    pub(crate) fn free(&mut self, slot: u8) -> bool {
+        let was_due = self.is_due;
+        self.is_due |= !self.returns_late || self.borrowed & 1 << slot != 0;
+        self.borrowed &= !(1 << slot);
         self.returned |= 1 << slot;
-        self.returned.count_ones()
+        self.is_due && !was_due
     }
 
     /// True if a quarter of the slots or more are to be returned, so that the other rank may wait
@@ -223,6 +245,7 @@ impl Link {
 
     /// Takes the slots that are to be returned.
     pub(crate) fn take_returned(&mut self) -> Option<u32> {
+        self.is_due = false;
         Some(std::mem::take(&mut self.returned)).filter(|mask| *mask != 0)
     }
 }

@@ -285,6 +285,12 @@ impl Rank {
         self.links[peer as usize].lend_from(bytes);
     }
 
+    /// Returns free slots to the other ranks only when they are a quarter of all, unless their sender
+    /// waits for that: fewer messages, while each sender still has three quarters of its slots.
+    pub fn return_late(&mut self) {
+        self.links.iter_mut().for_each(Link::return_late);
+    }
+
     /// Begins a call. All ranks that take part must begin their common calls in the same order, and
     /// choose the same algorithm and protocol. An exchange that is not collective is not of that
     /// order: a rank's sends to another one are matched with the other's receives, in their order.
@@ -426,11 +432,13 @@ impl Rank {
             }
             (Content::Lent, Place::Slot) if execution.schedule().combines_from_sender() => {
                 execution.hold_lent(step, header.slot);
+                self.links[from as usize].borrow(header.slot);
                 self.end_step(at, step);
             }
             (Content::Lent, Place::Output(offset)) => {
                 // The slot is free when the bytes have been read.
                 execution.hold(step, header.slot);
+                self.links[from as usize].borrow(header.slot);
                 let (token, slot) = (Token::Step(work, step), header.slot);
                 let into = Memory::Output(Span { offset, bytes });
                 self.local.push_back(Output::Fetch { token, work, from, slot, into });
@@ -520,7 +528,7 @@ impl Rank {
 
     /// Frees a slot. Notifies its sender at once if many are free.
     fn free(&mut self, from: u32, slot: u8) {
-        if self.links[from as usize].free(slot) == 1 {
+        if self.links[from as usize].free(slot) {
             self.returning.push_back(from);
         }
         if self.links[from as usize].is_short(self.slots)

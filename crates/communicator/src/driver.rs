@@ -111,6 +111,7 @@ impl Driver {
     pub(crate) fn new(parts: Parts) -> Driver {
         let Parts { context, jetty, own, connections, slots, eager, status, seal, options } = parts;
         let mut rank = Rank::new(own, connections.ranks(), options.slots);
+        rank.return_late();
         let outbox = Outbox::new(own, options.means());
         for to in 0..connections.ranks() {
             if connections.get(to).is_some_and(|connection| connection.near.is_some()) {

@@ -81,6 +81,9 @@ impl World {
         if seed.is_multiple_of(3) {
             stage(&mut ranks, &mut random);
         }
+        if seed.is_multiple_of(2) {
+            ranks.iter_mut().for_each(Rank::return_late);
+        }
         World {
             ranks,
             slot_bytes,
