@@ -53,6 +53,9 @@ struct Flight {
     token: Option<Token>,
 }
 
+/// Lent bytes: job and memory of the sender, and the bytes when they were lent.
+type Lent = (usize, Memory, Vec<u8>);
+
 pub struct World {
     ranks: Vec<Rank>,
     slot_bytes: u32,
@@ -64,9 +67,8 @@ pub struct World {
     /// The bytes of slots, by receiver, sender and slot.
     contents: HashMap<(usize, u32, u8), Vec<u8>>,
     occupied: HashMap<(usize, u32, u8), bool>,
-    /// What a slot lends, by receiver, sender and slot: job and memory of the sender, and its bytes
-    /// when they were lent.
-    lent: HashMap<(usize, u32, u8), (usize, Memory, Vec<u8>)>,
+    /// What a slot lends, by receiver, sender and slot.
+    lent: HashMap<(usize, u32, u8), Lent>,
     flights: Vec<Flight>,
     ends: Vec<(usize, Token)>,
     random: Random,

@@ -19,7 +19,7 @@ impl Driver {
         for from in 0..ranks {
             let connection = self.connections.get(from);
             if self.is_near[from as usize]
-                || !connection.is_some_and(|connection| connection.near.is_some())
+                || connection.is_none_or(|connection| connection.near.is_none())
             {
                 continue;
             }

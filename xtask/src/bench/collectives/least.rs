@@ -72,7 +72,7 @@ impl Ranks {
     }
 
     /// Ranks from the next one on, so that not all read the same one at once.
-    fn from_next(&self, rank: usize) -> impl Iterator<Item = usize> {
+    fn ring_after(&self, rank: usize) -> impl Iterator<Item = usize> {
         let count = self.inputs.len();
         (1..=count).map(move |distance| (rank + distance) % count)
     }
@@ -103,14 +103,14 @@ fn all_reduce(group: &Ranks, rank: usize, part: usize) {
     combine(group, rank, part);
     group.barrier.wait();
     let mut output = group.output(rank);
-    for from in group.from_next(rank) {
+    for from in group.ring_after(rank) {
         output[from * part..(from + 1) * part].copy_from_slice(&read(&group.combined[from]));
     }
 }
 
 fn all_gather(group: &Ranks, rank: usize, part: usize) {
     let mut output = group.output(rank);
-    for from in group.from_next(rank) {
+    for from in group.ring_after(rank) {
         output[from * part..(from + 1) * part].copy_from_slice(&read(&group.inputs[from])[..part]);
     }
 }
@@ -118,7 +118,7 @@ fn all_gather(group: &Ranks, rank: usize, part: usize) {
 fn all_to_all(group: &Ranks, rank: usize, part: usize) {
     let mut output = group.output(rank);
     let own = rank * part..(rank + 1) * part;
-    for from in group.from_next(rank) {
+    for from in group.ring_after(rank) {
         let input = read(&group.inputs[from]);
         output[from * part..(from + 1) * part].copy_from_slice(&input[own.clone()]);
     }

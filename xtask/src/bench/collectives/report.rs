@@ -137,16 +137,20 @@ fn has(samples: &Samples, kind: Kind, column: Column) -> bool {
 fn time(kind: Kind, us: f64) -> String {
     match kind.is_emulated() {
         true => format!("{:.1}", us / 1000.0),
-        false => {
-            // With separators of thousands.
-            let digits = format!("{us:.0}");
-            let head = digits.len() % 3;
-            let parts = digits[head..].as_bytes().chunks(3).map(String::from_utf8_lossy);
-            let head = Some(digits[..head].into())
-                .filter(|head: &std::borrow::Cow<'_, str>| !head.is_empty());
-            head.into_iter().chain(parts).collect::<Vec<_>>().join(",")
-        }
+        false => thousands(&format!("{us:.0}")),
     }
+}
+
+/// Digits with separators of thousands.
+fn thousands(digits: &str) -> String {
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// A table with a column for each size.
