@@ -43,8 +43,8 @@ pub fn choose(call: &Call, ranks: u32, hosts: &[u32], costs: &Costs) -> Algorith
     able.filter(is_useful).min_by(by_estimate).expect("every kind of call has an algorithm")
 }
 
-/// The algorithm of a call of ranks that all read the memory of each other, if there is one in which
-/// they do so at the same time, without waiting for each other in between.
+/// The algorithm of a call of ranks that all read the memory of each other, if there is one in
+/// which they do so at the same time, without waiting for each other in between.
 pub fn choose_for_readers(call: &Call, ranks: u32) -> Option<Algorithm> {
     match call.kind() {
         Kind::AllReduce | Kind::ReduceScatter => Some(Algorithm::Spread),

@@ -285,8 +285,8 @@ impl Rank {
         self.links[peer as usize].lend_from(bytes);
     }
 
-    /// Returns free slots to the other ranks only when they are a quarter of all, unless their sender
-    /// waits for that: fewer messages, while each sender still has three quarters of its slots.
+    /// Returns free slots to the other ranks only when they are a quarter of all, unless their
+    /// sender waits for that: fewer messages, while each sender still has most of its slots.
     pub fn return_late(&mut self) {
         self.links.iter_mut().for_each(Link::return_late);
     }
@@ -504,8 +504,8 @@ impl Rank {
         self.executions.retain(|execution| execution.work() != work);
     }
 
-    /// Ranks for whose messages or keys a call waits, or which are to read bytes of it, in ascending
-    /// order, each once.
+    /// Ranks for whose messages or keys a call waits, or which are to read bytes of it, in
+    /// ascending order, each once.
     pub fn awaited(&self, work: Work) -> Vec<u32> {
         let Some(at) = self.position(work) else { return Vec::new() };
         let mut ranks = self.executions[at].awaited();

@@ -204,8 +204,8 @@ impl Schedule {
         self.arrivals.iter().filter(move |(_, steps)| steps.iter().any(is_placed)).map(|at| *at.0)
     }
 
-    /// True if a rank may combine bytes straight from the memory of their sender: each is used once,
-    /// as the second operand, and never a result.
+    /// True if a rank may combine bytes straight from the memory of their sender: each is used
+    /// once, as the second operand, and never a result.
     pub(crate) fn combines_from_sender(&self) -> bool {
         self.combines_from_sender
     }

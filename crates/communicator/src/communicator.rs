@@ -394,8 +394,8 @@ impl Communicator {
         self.schedules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The algorithm in which the ranks read the messages of a call from the memory of their senders,
-    /// if they can and the call is long enough. The same at all ranks.
+    /// The algorithm in which the ranks read the messages of a call from the memory of their
+    /// senders, if they can and the call is long enough. The same at all ranks.
     fn algorithm_of_readers(&self, call: &Call) -> Option<Algorithm> {
         let ranks = u64::from(self.ranks);
         let longest = match call {

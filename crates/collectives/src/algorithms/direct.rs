@@ -137,8 +137,8 @@ fn message_spans(b: &Builder<'_>, piece: Piece) -> Vec<Span> {
     }
 }
 
-/// Only the receiver knows where a message goes, so the senders send all to slots. If `pairwise`, a rank
-/// sends to one rank and receives from one rank at a time.
+/// Only the receiver knows where a message goes, so the senders send all to slots. If `pairwise`, a
+/// rank sends to one rank and receives from one rank at a time.
 pub(super) fn exchange(
     b: &mut Builder<'_>,
     sends: &[Message],

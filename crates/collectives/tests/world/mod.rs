@@ -3,7 +3,8 @@
 //!
 //! Checked throughout: a message's bytes do not change between its write and its arrival; a slot is
 //! not written before its receiver has returned it; bytes that a rank lends do not change until
-//! their receiver has read them; every message arrives at a rank that accepts it. If nothing can happen and a call has not ended, the ranks wait for each other for ever.
+//! their receiver has read them; every message arrives at a rank that accepts it. If
+//! nothing can happen and a call has not ended, the ranks wait for each other for ever.
 
 use fairway_collectives::{
     Algorithm, Call, Content, ElementType, Header, Memory, Output, Protocol, Rank, Reduction,

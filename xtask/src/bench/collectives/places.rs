@@ -158,7 +158,7 @@ impl Place {
     }
 
     /// Lets TCP between the hosts of so many ranks use this congestion control; `None`: that of the
-    /// system. Namespaces can't change their default to one that is not allowed to everybody, so
+    /// system. A namespace can't have a default that the system does not allow to all programs, so
     /// the route has it.
     pub fn set_congestion_control(&self, ranks: u32, name: Option<&str>) -> io::Result<()> {
         for rank in 0..ranks {
