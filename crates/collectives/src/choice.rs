@@ -47,9 +47,11 @@ pub fn choose(call: &Call, ranks: u32, hosts: &[u32], costs: &Costs) -> Algorith
 /// which they do so at the same time, without waiting for each other in between.
 pub fn choose_for_readers(call: &Call, ranks: u32) -> Option<Algorithm> {
     match call.kind() {
+        // Between two ranks slots are as good, or better: both sides work at the same time, and a
+        // copy by the processor takes less than a read by the kernel.
+        Kind::AllReduce | Kind::ReduceScatter | Kind::Broadcast if ranks <= 2 => None,
         Kind::AllReduce | Kind::ReduceScatter => Some(Algorithm::Spread),
-        // With one receiver, sender and receiver copy at the same time through slots.
-        Kind::Broadcast if ranks > 2 => Some(Algorithm::Direct),
+        Kind::Broadcast => Some(Algorithm::Direct),
         Kind::AllGather | Kind::Gather | Kind::Scatter | Kind::Exchange => Some(Algorithm::Direct),
         _ => None,
     }

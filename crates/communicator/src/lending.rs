@@ -4,8 +4,9 @@
 //! Each rank has a *seal*: a word with a random number, whose address and value the others learn at
 //! the rendezvous. A rank that can read the seal of another one may read what that one lends, and
 //! each read of lent bytes ends with the seal. A rank whose group fails, or that leaves it, clears
-//! the seal before it returns its buffers. So bytes that were read after that are never taken for those of the
-//! message, and neither are those of a process that has got the number of one that has ended.
+//! the seal before it returns its buffers. So bytes that were read after that are never taken for
+//! those of the message, and neither are those of a process that has got the number of one that has
+//! ended.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
