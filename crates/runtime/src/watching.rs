@@ -25,10 +25,10 @@ const PART: u32 = 8;
 #[derive(Debug, Default)]
 pub(crate) struct Watching {
     since: Option<Instant>,
-    /// Number of pauses at the last check.
+    /// Number of the application's pauses at the last check.
     pauses: u32,
-    /// True once [`Watching::should_pause`] has returned true.
-    has_paused: bool,
+    /// True once [`Watching::should_pause_waiters`] has returned true.
+    waiters_paused: bool,
 }
 
 impl Watching {
@@ -44,13 +44,13 @@ impl Watching {
 
     /// Returns true once the application has been polling for some time: no thread is likely to
     /// sleep on the sockets soon. True once only.
-    pub(crate) fn should_pause(&mut self, period: Duration) -> bool {
-        period > SHORTEST && !std::mem::replace(&mut self.has_paused, true)
+    pub(crate) fn should_pause_waiters(&mut self, period: Duration) -> bool {
+        period > SHORTEST && !std::mem::replace(&mut self.waiters_paused, true)
     }
 
     /// Records that the background thread drives, or that an application thread sleeps.
     pub(crate) fn ended(&mut self) {
-        (self.since, self.has_paused) = (None, false);
+        (self.since, self.waiters_paused) = (None, false);
     }
 
     /// Returns the time until the next check where it must not grow, because the application may
@@ -89,13 +89,13 @@ mod tests {
     }
 
     #[test]
-    fn time_between_checks_is_short_again_after_the_application_has_paused() {
+    fn time_between_checks_is_short_again_after_the_application_waiters_paused() {
         let mut watching = Watching::default();
         let _ = watching.period(at(0), 0);
         assert_eq!(watching.period(at(1_000_000), 0), LONGEST);
-        assert!(watching.should_pause(LONGEST) && !watching.should_pause(LONGEST), "once");
+        assert!(watching.should_pause_waiters(LONGEST) && !watching.should_pause_waiters(LONGEST), "once");
         watching.ended();
         assert_eq!(watching.period(at(1_001_000), 0), SHORTEST);
-        assert!(!watching.should_pause(SHORTEST) && watching.should_pause(LONGEST), "again");
+        assert!(!watching.should_pause_waiters(SHORTEST) && watching.should_pause_waiters(LONGEST), "again");
     }
 }

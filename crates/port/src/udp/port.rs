@@ -301,8 +301,8 @@ impl UdpPort {
         mtu_towards(self.addresses[0], remote)
     }
 
-    /// Returns a waiter that watches all sockets, by index. It must not be used any more once one of
-    /// them has been replaced.
+    /// Returns a waiter that watches all sockets, by index. It must not be used any more once one
+    /// of them has been replaced.
     ///
     /// # Errors
     /// The kernel refuses another descriptor.
