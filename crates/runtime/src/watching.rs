@@ -93,9 +93,15 @@ mod tests {
         let mut watching = Watching::default();
         let _ = watching.period(at(0), 0);
         assert_eq!(watching.period(at(1_000_000), 0), LONGEST);
-        assert!(watching.should_pause_waiters(LONGEST) && !watching.should_pause_waiters(LONGEST), "once");
+        assert!(
+            watching.should_pause_waiters(LONGEST) && !watching.should_pause_waiters(LONGEST),
+            "once"
+        );
         watching.ended();
         assert_eq!(watching.period(at(1_001_000), 0), SHORTEST);
-        assert!(!watching.should_pause_waiters(SHORTEST) && watching.should_pause_waiters(LONGEST), "again");
+        assert!(
+            !watching.should_pause_waiters(SHORTEST) && watching.should_pause_waiters(LONGEST),
+            "again"
+        );
     }
 }
