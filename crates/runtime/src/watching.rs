@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn time_between_checks_is_short_again_after_the_application_waiters_paused() {
+    fn time_between_checks_is_short_again_after_the_application_has_paused() {
         let mut watching = Watching::default();
         let _ = watching.period(at(0), 0);
         assert_eq!(watching.period(at(1_000_000), 0), LONGEST);
