@@ -114,9 +114,10 @@ fn many_peers_share_one_context() {
 
 #[test]
 fn peer_that_uses_udp_is_served_while_another_one_keeps_memory_busy() {
-    let server = builder().datapath(DatapathKind::Auto).build().unwrap();
+    // With several engines each has a thread, and no thread of the program polls.
+    let server = builder().engines(1).datapath(DatapathKind::Auto).build().unwrap();
     let connect = |datapath| {
-        let client = builder().datapath(datapath).build().unwrap();
+        let client = builder().engines(1).datapath(datapath).build().unwrap();
         let peer = client.connect(server.local_addrs()[0], TIMEOUT).unwrap();
         common::side(client, peer)
     };
