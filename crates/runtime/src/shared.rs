@@ -97,7 +97,7 @@ pub fn run_background<P: Protocol>(shared: &Shared<P>) {
                         watching.period(clock::now(), pauses)
                     }
                 };
-                if watching.should_pause_waiters(period) {
+                if watching.should_pause_waiters(clock::now()) {
                     shared.pause_sleepers();
                 }
                 shared.bell.wait(ticket, Some(period));

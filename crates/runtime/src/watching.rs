@@ -25,6 +25,8 @@ const PART: u32 = 8;
 #[derive(Debug, Default)]
 pub(crate) struct Watching {
     since: Option<Instant>,
+    /// The same, with pauses.
+    with_pauses_since: Option<Instant>,
     /// Number of the application's pauses at the last check.
     pauses: u32,
     /// True once [`Watching::should_pause_waiters`] has returned true.
@@ -42,15 +44,18 @@ impl Watching {
         (clock::to_std(now.since(since)) / PART).clamp(SHORTEST, LONGEST)
     }
 
-    /// Returns true once the application has been polling for some time: no thread is likely to
-    /// sleep on the sockets soon. True once only.
-    pub(crate) fn should_pause_waiters(&mut self, period: Duration) -> bool {
-        period > SHORTEST && !std::mem::replace(&mut self.waiters_paused, true)
+    /// Returns true once the application has been polling for some time, with or without pauses: no
+    /// thread is likely to sleep on the sockets soon. True once only.
+    pub(crate) fn should_pause_waiters(&mut self, now: Instant) -> bool {
+        let since = *self.with_pauses_since.get_or_insert(now);
+        let is_due = !self.waiters_paused && clock::to_std(now.since(since)) >= LONGEST;
+        self.waiters_paused |= is_due;
+        is_due
     }
 
     /// Records that the background thread drives, or that an application thread sleeps.
     pub(crate) fn ended(&mut self) {
-        (self.since, self.waiters_paused) = (None, false);
+        (self.since, self.with_pauses_since, self.waiters_paused) = (None, None, false);
     }
 
     /// Returns the time until the next check where it must not grow, because the application may
@@ -93,15 +98,17 @@ mod tests {
         let mut watching = Watching::default();
         let _ = watching.period(at(0), 0);
         assert_eq!(watching.period(at(1_000_000), 0), LONGEST);
-        assert!(
-            watching.should_pause_waiters(LONGEST) && !watching.should_pause_waiters(LONGEST),
-            "once"
-        );
         watching.ended();
         assert_eq!(watching.period(at(1_001_000), 0), SHORTEST);
-        assert!(
-            !watching.should_pause_waiters(SHORTEST) && watching.should_pause_waiters(LONGEST),
-            "again"
-        );
+    }
+
+    #[test]
+    fn waiters_pause_once_the_application_has_polled_for_some_time() {
+        let mut watching = Watching::default();
+        for round in [0_u64, 100_000] {
+            let mut pauses = |us| watching.should_pause_waiters(at(round + us));
+            assert!(!pauses(0) && !pauses(3900) && pauses(4000) && !pauses(8000), "once");
+            watching.ended();
+        }
     }
 }
