@@ -12,10 +12,10 @@ use fairway_runtime::{
     self as runtime, Companion, DelayedAck, Eagerness, Memories, Parsed, Placing, Protocol,
     Sockets, clock, is_due, report,
 };
-use fairway_ub::wire::{Duration, Instant};
+use fairway_ub::wire::{Duration, Instant, Operation, Packet};
 use fairway_ub::{AtomicExecution, Event, PlacementToken, Received, Transmit, UbDevice};
 
-use crate::core::{Core, DUE_MAX, Notice, WaitCondition, WakeTarget};
+use crate::core::{Core, Due, Notice, WaitCondition, WakeTarget};
 use crate::outside::Outside;
 use crate::setup::Padded;
 
@@ -116,7 +116,8 @@ impl Companion for Extras {
 
 /// Work to be done once the lock of a core has been released.
 pub struct After {
-    pub(crate) due: [Option<WakeTarget>; DUE_MAX],
+    /// Sleepers to be woken; `None` if there are none.
+    pub(crate) due: Option<Due>,
     pub(crate) calls: Option<Box<dyn FnOnce()>>,
 }
 
@@ -146,6 +147,10 @@ impl Protocol for Core {
         let runs = !self.has_crashed();
         self.counters.polls += u64::from(runs);
         runs
+    }
+
+    fn take_delivered(&mut self) -> bool {
+        std::mem::take(&mut self.has_delivered)
     }
 
     fn received(&mut self, io: &mut Io, now: Instant) {
@@ -242,6 +247,7 @@ impl Protocol for Core {
     }
 
     fn handled(&mut self, io: &mut Io, now: Instant, received: &Received, acknowledged: u64) {
+        self.has_delivered |= ends_message(&received.packet);
         let refused = self.nic.counters().keys_refused;
         if refused != std::mem::replace(&mut self.keys_refused, refused) {
             self.note_guess(now, received);
@@ -286,8 +292,9 @@ impl Protocol for Core {
         self.append_held(io, now, held)
     }
 
+    /// The counters of the sockets are read when they are asked for.
     fn note_sending_done(&mut self, io: &mut Io) {
-        self.note(io);
+        self.note_unsent(io);
     }
 
     fn run_pending(&mut self, mut io: Option<&mut Io>) -> After {
@@ -304,13 +311,29 @@ impl Protocol for Core {
     }
 
     fn notify(_outside: &Outside, after: After) -> bool {
-        let more = after.due.last().is_some_and(Option::is_some);
-        after.due.into_iter().flatten().for_each(WakeTarget::wake);
+        let mut more = false;
+        if let Some(due) = after.due {
+            more = due.last().is_some_and(Option::is_some);
+            due.into_iter().flatten().for_each(WakeTarget::wake);
+        }
         if let Some(calls) = after.calls {
             calls();
         }
         more
     }
+}
+
+/// True for the last packet of an operation that completes at the receiver's application, too.
+fn ends_message(packet: &Packet) -> bool {
+    let Packet::Data(data) = packet else { return false };
+    let is_message = matches!(
+        data.operation,
+        Operation::Send { .. }
+            | Operation::SendImmediate { .. }
+            | Operation::WriteImmediate { .. }
+            | Operation::Put(_)
+    );
+    data.last && is_message
 }
 
 /// The place in its datagram where a packet's payload begins.

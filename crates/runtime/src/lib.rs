@@ -27,6 +27,7 @@
 //! | `shm` | packets between processes of one host through shared memory, without system calls |
 //! | `xdp` | packets as frames past the kernel's network stack |
 //! | `passing` | Unix sockets with abstract names, and files that are passed through them |
+//! | `watching` | how often the background thread checks whether the application still polls |
 //! | `signals` | the signals that threads of the library block |
 //! | `error` | errors of the operating system |
 //! | `shared` | the lock, the threads that poll, the background thread |
@@ -64,6 +65,7 @@ mod shared;
 mod shm;
 mod signals;
 mod sockets;
+mod watching;
 mod xdp;
 
 pub use burst::{Burst, SMALL, SmallPosts};

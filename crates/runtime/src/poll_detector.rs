@@ -71,6 +71,11 @@ impl PollDetector {
         self.active_at.store(now_ns(), Ordering::Relaxed);
     }
 
+    /// True if a program has polled or posted through verbs.
+    pub(crate) fn has_users(&self) -> bool {
+        self.active_at.load(Ordering::Relaxed) != 0
+    }
+
     /// True if the background thread should drive. It calls this before every poll, and after every
     /// check.
     pub fn should_drive(&self) -> bool {

@@ -99,7 +99,7 @@ pub fn encode_keyed(
     let check = key.check(PROTOCOL_VERSION, &out[4..len], payload_len);
     put(out, 0, check);
     // Switches may write CCI, so the check is that of a header in which it is zero.
-    out[CCI].copy_from_slice(&route.cci.bits().to_be_bytes());
+    [out[CCI.start], out[CCI.start + 1]] = route.cci.bits().to_be_bytes();
     len
 }
 
