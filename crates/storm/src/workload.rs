@@ -227,6 +227,7 @@ impl Workload {
                     unreliable: true,
                     bypass: true,
                     parts: true,
+                    retires: true,
                     mtu: link.mtu,
                     paths: link.paths,
                     remote_window: limits.receive_window(),

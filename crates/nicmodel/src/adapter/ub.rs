@@ -247,6 +247,7 @@ fn connect(
             unreliable: true,
             bypass: true,
             parts: true,
+            retires: true,
             mtu,
             paths: 1,
             remote_window: limits.receive_window(),

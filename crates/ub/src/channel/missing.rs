@@ -42,6 +42,9 @@ impl Channel {
             Purpose::Staging(_) => return self.placed(shared, now, token, 0),
             _ => {}
         }
+        if self.is_retired() {
+            return self.placed_late(shared);
+        }
         if !self.acks.is_placing(token.psn) {
             return;
         }

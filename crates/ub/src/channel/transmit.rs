@@ -36,6 +36,9 @@ impl Channel {
         if !self.is_open() {
             return None;
         }
+        if let Some(retire) = self.next_retire(shared, now) {
+            return Some(retire);
+        }
         if let Some(nak) = self.take_nak(&shared.config, &mut shared.counters) {
             let path = self.acks.path();
             return Some(self.bare(&shared.config, path, Packet::Nak(nak)));

@@ -116,6 +116,7 @@ impl Pair {
                 unreliable: true,
                 bypass: true,
                 parts: true,
+                retires: true,
                 mtu: MTU,
                 paths,
                 remote_window: limits.receive_window(),

@@ -11,6 +11,8 @@ pub(super) struct Liveness {
     last_received_at: Instant,
     /// Keep-alives sent since then.
     probes: u32,
+    /// Set once a silent channel has had one more keep-alive before it is retired.
+    had_last_chance: bool,
     /// Set when a keep-alive is to be sent.
     is_probe_due: bool,
     /// When an operation was last posted to the channel, or a packet of a peer's operation arrived.
@@ -35,7 +37,13 @@ impl Liveness {
     }
 
     pub(super) fn new(now: Instant) -> Liveness {
-        Liveness { last_received_at: now, probes: 0, is_probe_due: false, used_at: now }
+        Liveness {
+            last_received_at: now,
+            probes: 0,
+            had_last_chance: false,
+            is_probe_due: false,
+            used_at: now,
+        }
     }
 }
 
@@ -49,6 +57,7 @@ impl Lifecycle {
     #[inline]
     pub(in crate::channel) fn note_packet_received(&mut self, now: Instant) {
         (self.liveness.last_received_at, self.liveness.probes) = (now, 0);
+        self.liveness.had_last_chance = false;
     }
 
     /// Notes that an operation was posted to the channel, or a packet of a peer's operation
@@ -88,6 +97,12 @@ impl Lifecycle {
     #[inline]
     pub(in crate::channel) fn take_keep_alive(&mut self) -> bool {
         core::mem::take(&mut self.liveness.is_probe_due)
+    }
+
+    /// True once since the peer's last packet: the channel is to have one more keep-alive before it
+    /// is retired.
+    pub(in crate::channel) fn take_last_chance(&mut self) -> bool {
+        !core::mem::replace(&mut self.liveness.had_last_chance, true)
     }
 
     /// When the silence is to be checked again.

@@ -43,6 +43,7 @@ impl Pair {
             unreliable: true,
             bypass: true,
             parts: true,
+            retires: true,
             mtu: MTU,
             paths: 1,
             remote_window: self.nics[0].limits().receive_window(),
