@@ -60,6 +60,12 @@ impl Channel {
         self.is_dispensable
     }
 
+    /// Acts as if that had not been agreed.
+    #[cfg(test)]
+    pub(crate) fn keep_indispensable(&mut self) {
+        self.is_dispensable = false;
+    }
+
     /// True if everything that the channel has under way may be repeated on another channel, or
     /// dropped, without a risk that anything is executed or placed twice.
     pub(crate) fn may_retire(&self, shared: &Shared) -> bool {

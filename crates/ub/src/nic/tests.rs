@@ -22,6 +22,7 @@ mod missing;
 mod pacing;
 mod probing;
 mod resting;
+mod retirement;
 mod set_up;
 mod signals;
 mod tracing;
