@@ -68,11 +68,13 @@ pub enum Fault {
     DestroyGroup,
     /// Part of registered memory cannot be accessed when it is needed.
     MissingMemory,
+    /// A packet is lost, or arrives late, because all paths of its channel have failed.
+    DeadChannel,
 }
 
 impl Fault {
     /// Number of faults.
-    pub const COUNT: usize = 30;
+    pub const COUNT: usize = 31;
     /// All faults, in the order of their numbers.
     pub const ALL: [Fault; Self::COUNT] = [
         Fault::Loss,
@@ -105,6 +107,7 @@ impl Fault {
         Fault::LeaveGroup,
         Fault::DestroyGroup,
         Fault::MissingMemory,
+        Fault::DeadChannel,
     ];
 }
 
@@ -157,6 +160,28 @@ pub struct Outage {
     pub end: Instant,
 }
 
+/// A period in which all paths of one channel of a group fail: its packets are lost or arrive late.
+#[derive(Clone, Copy, Debug)]
+pub struct ChannelOutage {
+    /// The link of the plan.
+    pub link: usize,
+    /// The channel, by its place in the group.
+    pub member: u32,
+    /// The side of the link whose packets are concerned, or `None` for both.
+    pub side: Option<usize>,
+    /// Start of the outage.
+    pub begin: Instant,
+    /// End of the outage.
+    pub end: Instant,
+    /// Packets that are lost, in thousandths.
+    pub lost: u32,
+    /// Maximum delay of the others.
+    pub late: Duration,
+}
+
+/// Names a channel in the plan: its link, its place in the group, and the side that sends.
+pub(crate) type ChannelName = (usize, u32, usize);
+
 /// An arrival of a packet, as decided by the network.
 #[derive(Clone, Debug)]
 pub(crate) struct Delivery {
@@ -194,6 +219,8 @@ pub struct Adversary {
     seed: u64,
     network_faults: NetworkFaults,
     outages: Vec<Outage>,
+    channel_outages: Vec<ChannelOutage>,
+    outage_random: Random,
     links: BTreeMap<(usize, usize, u8), Link>,
     healed: bool,
     pub(crate) faults: [u64; Fault::COUNT],
@@ -206,10 +233,18 @@ impl Adversary {
             seed,
             network_faults,
             outages,
+            channel_outages: Vec::new(),
+            outage_random: Random::fork(seed, 19),
             links: BTreeMap::new(),
             healed: false,
             faults: [0; Fault::COUNT],
         }
+    }
+
+    /// Lets channels fail.
+    pub fn with_channel_outages(mut self, outages: Vec<ChannelOutage>) -> Self {
+        self.channel_outages = outages;
+        self
     }
 
     /// Stops all faults from now on.
@@ -296,6 +331,28 @@ impl Adversary {
         }
         self.link(way).random = random;
         deliveries
+    }
+
+    /// The arrivals of a packet whose channel has failed; `None` if the channel works.
+    pub(crate) fn fate_of_channel(
+        &mut self,
+        now: Instant,
+        (link, member, side): ChannelName,
+        bytes: &[u8],
+    ) -> Option<Vec<Delivery>> {
+        let is_it = |outage: &&ChannelOutage| {
+            (outage.link, outage.member) == (link, member)
+                && outage.side.is_none_or(|other| other == side)
+                && now.is_at_or_after(outage.begin)
+                && now.is_before(outage.end)
+        };
+        let outage = *self.channel_outages.iter().find(is_it).filter(|_| !self.healed)?;
+        self.count(Fault::DeadChannel);
+        if self.outage_random.chance(outage.lost) {
+            return Some(Vec::new());
+        }
+        let after = Duration::from_ps(self.outage_random.below(outage.late.as_ps()));
+        Some(vec![Delivery::new(after, bytes.to_vec())])
     }
 
     /// Has the switches of a way write congestion information into a data packet. The header check

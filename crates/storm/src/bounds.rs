@@ -39,7 +39,7 @@ pub(crate) fn timeout(plan: &Plan) -> Duration {
     longest
         .fold(Duration::from_ms(60), Duration::max)
         .saturating_add(wire)
-        .saturating_add(plan.network_faults.late)
+        .saturating_add(plan.network_faults.late.max(plan.retirement.late()))
         .saturating_add(round_trip.times(rounds(plan)))
         .saturating_add(crowding(plan))
         .saturating_add(receives(plan))
@@ -153,6 +153,7 @@ pub(crate) fn check_packets(world: &World) -> Result<(), Finding> {
         Fault::Blackhole,
         Fault::PauseOverflow,
         Fault::MissingMemory,
+        Fault::DeadChannel,
     ];
     let lost: u64 = at_fault.iter().map(|fault| faults[*fault as usize]).sum();
     let mut lost = lost + world.tally.unheard;

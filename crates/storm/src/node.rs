@@ -1,6 +1,6 @@
 //! One host of the world: its NIC and its surroundings.
 
-use crate::adversary::Delivery;
+use crate::adversary::{ChannelName, Delivery};
 use crate::operation::Missed;
 use fairway_device::drive::{self, AccessOf, Driver, OutcomeOf, OutputOf};
 use fairway_ub::control::CongestionProcessor;
@@ -107,6 +107,10 @@ pub(crate) struct ChannelNote {
     /// First channel of the peer's group.
     pub(crate) peer_leader: ChannelId,
     pub(crate) peer: usize,
+    /// The channel in the plan.
+    pub(crate) name: ChannelName,
+    /// True if its group goes on without a dead channel.
+    pub(crate) retires: bool,
     /// Incarnation of the peer that the channel leads to.
     pub(crate) peer_incarnation: u32,
     /// Time at which a packet of the channel was last accepted.

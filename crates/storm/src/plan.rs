@@ -4,10 +4,12 @@ mod condition;
 mod mail;
 mod placement;
 mod policies;
+mod retirement;
 
 pub use condition::Condition;
 pub(crate) use mail::MailPlan;
 pub(crate) use placement::ControllerPlacement;
+use retirement::Retirement;
 
 use crate::adversary::{NetworkFaults, Outage};
 use crate::node::WorldConfig;
@@ -66,6 +68,7 @@ pub(crate) struct Plan {
     pub(crate) tick: Duration,
     pub(crate) mail: MailPlan,
     pub(crate) extras: Extras,
+    pub(crate) retirement: Retirement,
     /// Scheduler of each node.
     pub(crate) schedulers: Vec<PolicySpec>,
     /// Placement of the congestion controllers of each node.
@@ -232,7 +235,7 @@ impl Plan {
         policies::follow_hints(seed, network_faults.hint, &mut links);
         let random = &mut Random::fork(seed, 3);
         let operations = random.magnitude(300);
-        Plan {
+        let mut plan = Plan {
             schedulers,
             controllers: placement::draw(&mut Random::fork(seed, 11), nodes),
             config: draw_knobs(random, operations, &links),
@@ -265,7 +268,10 @@ impl Plan {
             links,
             mail,
             extras,
-        }
+            retirement: Retirement::default(),
+        };
+        retirement::draw(seed, &mut plan);
+        plan
     }
 }
 

@@ -198,6 +198,7 @@ impl Workload {
             return false;
         }
         let mut ends: [Option<ChannelId>; 2] = [None; 2];
+        let retires = plan.retirement.agreed && link.channels > 1;
         for number in 0..link.channels {
             let mut reserve =
                 |node: usize| world.nic(node).and_then(|nic| nic.reserve_channel().ok());
@@ -227,7 +228,7 @@ impl Workload {
                     unreliable: true,
                     bypass: true,
                     parts: true,
-                    retires: true,
+                    retires,
                     mtu: link.mtu,
                     paths: link.paths,
                     remote_window: limits.receive_window(),
@@ -239,7 +240,8 @@ impl Workload {
                 let nic = world.nic(node).expect("it is there");
                 nic.open_channel(now, own, config).expect("parameters in range");
                 let peer_leader = ends[1 - side].unwrap_or(theirs);
-                world.connect(node, own, ends[side].unwrap_or(own), (peer, peer_leader));
+                let name = ((index, number, side), retires);
+                world.connect(node, own, ends[side].unwrap_or(own), (peer, peer_leader), name);
                 world.schedule_poll(node);
             }
             ends = [ends[0].or(Some(at_a)), ends[1].or(Some(at_b))];
@@ -372,6 +374,7 @@ impl Workload {
             Kind::Send,
             Kind::SendImmediate,
         ]);
+        let kind = if plan.retirement.plain { plain(kind) } else { kind };
         let kind = if self.random.chance(plan.atomics) { Kind::Atomic } else { kind };
         let bypasses = plan.extras.bypasses > 0 && self.random.chance(plan.extras.bypasses);
         let kind =
@@ -452,6 +455,14 @@ impl Workload {
             _ => random.range(0, packets * u64::from(mtu)),
         };
         length.min(plan.bytes_max / 2).min(plan.packets_max * u64::from(mtu)) as u32
+    }
+}
+
+/// The plain operation in place of another one.
+fn plain(kind: Kind) -> Kind {
+    match kind {
+        Kind::Send | Kind::Read => Kind::Read,
+        _ => Kind::Write,
     }
 }
 

@@ -7,7 +7,7 @@
 //! when its channel ends, or when its memory is deregistered, is dropped or finished *before* that
 //! is reported, as a NIC waits for its DMA. [`World::deregister`] does that.
 
-use crate::adversary::{Adversary, Delivery, Fault};
+use crate::adversary::{Adversary, ChannelName, Delivery, Fault};
 use crate::agenda::Agenda;
 use crate::finding::Finding;
 use crate::memory::Memory;
@@ -235,12 +235,15 @@ impl World {
         channel: ChannelId,
         leader: ChannelId,
         (peer, peer_leader): (usize, ChannelId),
+        (name, retires): (ChannelName, bool),
     ) {
         let note = ChannelNote {
             id: channel,
             leader,
             peer_leader,
             peer,
+            name,
+            retires,
             peer_incarnation: self.nodes[peer].incarnation,
             last_received_at: self.now,
             last_data: None,
@@ -503,7 +506,8 @@ impl World {
         let note = self.nodes[node].channels[transmit.channel.index()]
             .as_ref()
             .filter(|note| note.id == transmit.channel);
-        let Some((peer, life)) = note.map(|note| (note.peer, note.peer_incarnation)) else {
+        let found = note.map(|note| (note.peer, note.peer_incarnation, note.name));
+        let Some((peer, life, name)) = found else {
             return Err(format!(
                 "node {node} sends on a channel that was not opened: {transmit:?}"
             )
@@ -526,7 +530,11 @@ impl World {
         if let Packet::Data(_) = transmit.packet {
             self.adversary.write_hint(way, &mut bytes);
         }
-        for delivery in self.adversary.fate(now, way, bytes, header) {
+        let deliveries = match self.adversary.fate_of_channel(now, name, &bytes) {
+            Some(late) => late,
+            None => self.adversary.fate(now, way, bytes, header),
+        };
+        for delivery in deliveries {
             let at = leaves + delivery.after;
             self.agenda.add(at, WorldEvent::Arrive { node: peer, delivery });
         }

@@ -16,3 +16,13 @@ fn recorded_seeds_have_the_worlds_in_which_they_failed() {
         assert_eq!((network_faults.trim, network_faults.hint), (0, 0), "{seed}");
     }
 }
+
+/// So do seeds that were recorded before channels of groups died.
+#[test]
+fn recorded_seeds_have_no_channels_that_die() {
+    let failed = include_str!("../../seeds.txt").lines().filter(|line| !line.starts_with('#'));
+    let failed = failed.map(|line| line.split_whitespace().next().unwrap().parse().unwrap());
+    for seed in failed.chain(RECORDED.iter().map(|recorded| recorded.plan())) {
+        assert!(!Plan::draw(seed).retirement.agreed, "{seed}");
+    }
+}
