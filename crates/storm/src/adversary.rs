@@ -160,6 +160,17 @@ pub struct Outage {
     pub end: Instant,
 }
 
+/// What happens to the packets of one side of a channel that fails.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Damage {
+    /// Packets that are lost or late, in thousandths.
+    pub held: u32,
+    /// Of these, those that are lost, in thousandths.
+    pub lost: u32,
+    /// Minimum delay of the others, and maximum delay in addition.
+    pub late: (Duration, Duration),
+}
+
 /// A period in which all paths of one channel of a group fail: its packets are lost or arrive late.
 #[derive(Clone, Copy, Debug)]
 pub struct ChannelOutage {
@@ -167,16 +178,12 @@ pub struct ChannelOutage {
     pub link: usize,
     /// The channel, by its place in the group.
     pub member: u32,
-    /// The side of the link whose packets are concerned, or `None` for both.
-    pub side: Option<usize>,
+    /// What happens to the packets of each side of the link.
+    pub damage: [Damage; 2],
     /// Start of the outage.
     pub begin: Instant,
     /// End of the outage.
     pub end: Instant,
-    /// Packets that are lost, in thousandths.
-    pub lost: u32,
-    /// Maximum delay of the others.
-    pub late: Duration,
 }
 
 /// Names a channel in the plan: its link, its place in the group, and the side that sends.
@@ -220,6 +227,8 @@ pub struct Adversary {
     network_faults: NetworkFaults,
     outages: Vec<Outage>,
     channel_outages: Vec<ChannelOutage>,
+    /// Notices of dead channels that are lost, in thousandths.
+    lost_notices: u32,
     outage_random: Random,
     links: BTreeMap<(usize, usize, u8), Link>,
     healed: bool,
@@ -234,6 +243,7 @@ impl Adversary {
             network_faults,
             outages,
             channel_outages: Vec::new(),
+            lost_notices: 0,
             outage_random: Random::fork(seed, 19),
             links: BTreeMap::new(),
             healed: false,
@@ -242,8 +252,8 @@ impl Adversary {
     }
 
     /// Lets channels fail.
-    pub fn with_channel_outages(mut self, outages: Vec<ChannelOutage>) -> Self {
-        self.channel_outages = outages;
+    pub fn with_channel_outages(mut self, outages: Vec<ChannelOutage>, lost_notices: u32) -> Self {
+        (self.channel_outages, self.lost_notices) = (outages, lost_notices);
         self
     }
 
@@ -333,6 +343,16 @@ impl Adversary {
         deliveries
     }
 
+    /// True if the network loses a notice that a channel is dead.
+    pub(crate) fn loses_notice(&mut self) -> bool {
+        let loses =
+            !self.healed && self.lost_notices > 0 && self.outage_random.chance(self.lost_notices);
+        if loses {
+            self.count(Fault::Loss);
+        }
+        loses
+    }
+
     /// The arrivals of a packet whose channel has failed; `None` if the channel works.
     pub(crate) fn fate_of_channel(
         &mut self,
@@ -342,16 +362,21 @@ impl Adversary {
     ) -> Option<Vec<Delivery>> {
         let is_it = |outage: &&ChannelOutage| {
             (outage.link, outage.member) == (link, member)
-                && outage.side.is_none_or(|other| other == side)
                 && now.is_at_or_after(outage.begin)
                 && now.is_before(outage.end)
         };
         let outage = *self.channel_outages.iter().find(is_it).filter(|_| !self.healed)?;
+        let Damage { held, lost, late: (least, more) } = outage.damage[side];
+        let random = &mut self.outage_random;
+        if !random.chance(held) {
+            return None;
+        }
+        let is_lost = random.chance(lost);
+        let after = least.saturating_add(Duration::from_ps(random.below(more.as_ps() + 1)));
         self.count(Fault::DeadChannel);
-        if self.outage_random.chance(outage.lost) {
+        if is_lost {
             return Some(Vec::new());
         }
-        let after = Duration::from_ps(self.outage_random.below(outage.late.as_ps()));
         Some(vec![Delivery::new(after, bytes.to_vec())])
     }
 

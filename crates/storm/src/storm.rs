@@ -88,7 +88,7 @@ const OPEN_AGAIN: Duration = Duration::from_us(300);
 impl Storm {
     fn new(seed: u64, plan: Plan, options: Options) -> Self {
         let adversary = Adversary::new(seed, plan.network_faults, plan.outages.clone())
-            .with_channel_outages(plan.retirement.outages.clone());
+            .with_channel_outages(plan.retirement.outages.clone(), plan.retirement.lost_notices);
         let trace = Trace::new(options.trace);
         let mut world = World::new(plan.limits.len(), plan.config, adversary, trace, seed);
         world.absence.is_noted = plan.extras.missing > 0;

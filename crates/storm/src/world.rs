@@ -530,6 +530,9 @@ impl World {
         if let Packet::Data(_) = transmit.packet {
             self.adversary.write_hint(way, &mut bytes);
         }
+        if matches!(transmit.packet, Packet::Retire(_)) && self.adversary.loses_notice() {
+            return Ok(());
+        }
         let deliveries = match self.adversary.fate_of_channel(now, name, &bytes) {
             Some(late) => late,
             None => self.adversary.fate(now, way, bytes, header),

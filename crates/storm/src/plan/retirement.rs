@@ -1,7 +1,7 @@
 //! Worlds in which channels of groups die while their groups go on.
 
 use super::{NodeFault, Plan};
-use crate::adversary::ChannelOutage;
+use crate::adversary::{ChannelOutage, Damage};
 use fairway_device::random::Random;
 use fairway_ub::wire::{Duration, Instant};
 
@@ -18,12 +18,16 @@ pub(crate) struct Retirement {
     /// on.
     pub(crate) plain: bool,
     pub(crate) outages: Vec<ChannelOutage>,
+    /// Notices of dead channels that are lost, in thousandths.
+    pub(crate) lost_notices: u32,
 }
 
 impl Retirement {
     /// The time after which no packet is left of those that the outages delay.
     pub(crate) fn late(&self) -> Duration {
-        self.outages.iter().map(|outage| outage.late).fold(Duration::ZERO, Duration::max)
+        let damages = self.outages.iter().flat_map(|outage| outage.damage);
+        let most = damages.map(|damage| damage.late.0.saturating_add(damage.late.1));
+        most.fold(Duration::ZERO, Duration::max)
     }
 }
 
@@ -56,24 +60,44 @@ pub(super) fn draw(seed: u64, plan: &mut Plan) {
     if random.chance(400) {
         plan.be_plain();
     }
-    let span = plan.span.as_ps();
+    plan.retirement.lost_notices = random.pick(&[0, 300, 900]);
+    if random.chance(300) {
+        // Payload is often being placed when a channel dies.
+        plan.config.late_placement = 500;
+        plan.config.placement_delay = peer_dead.divided_by(4);
+    }
     for _ in 0..random.range(1, 3) {
         let link = random.pick(&groups);
-        let begin = Instant::from_ps(random.below(span / 2) + 1);
-        let lasts = match random.chance(500) {
-            true => plan.span,
-            false => Duration::from_ps(random.range(peer_dead.as_ps() / 2, 3 * peer_dead.as_ps())),
-        };
-        plan.retirement.outages.push(ChannelOutage {
-            link,
-            member: random.below(u64::from(plan.links[link].channels)) as u32,
-            side: random.pick(&[None, None, Some(0), Some(1)]),
-            begin,
-            end: begin + lasts,
-            lost: random.pick(&[0, 0, 300, 1000]),
-            late: peer_dead.times(random.pick(&[1, 2, 4])),
-        });
+        let outage = draw_outage(random, plan, link, peer_dead);
+        plan.retirement.outages.push(outage);
     }
+}
+
+/// An outage of a channel in both directions, or in one. In that case some packets of the other
+/// direction are late, so that only one side finds the channel dead, while packets are under way
+/// that the other side would accept.
+fn draw_outage(
+    random: &mut Random,
+    plan: &Plan,
+    link: usize,
+    peer_dead: Duration,
+) -> ChannelOutage {
+    let more = peer_dead.times(random.pick(&[1, 2, 4]));
+    let late = (peer_dead.times(3).divided_by(2), more);
+    let all = Damage { held: 1000, lost: random.pick(&[0, 0, 300, 1000]), late };
+    let some = Damage {
+        held: random.pick(&[200, 500, 800]),
+        lost: random.pick(&[0, 0, 500]),
+        late: (peer_dead.divided_by(4), peer_dead.times(2)),
+    };
+    let damage = random.pick(&[[all, all], [all, some], [some, all]]);
+    let begin = Instant::from_ps(random.below(plan.span.as_ps() / 2) + 1);
+    let lasts = match random.chance(600) {
+        true => plan.span,
+        false => Duration::from_ps(random.range(peer_dead.as_ps() / 2, 3 * peer_dead.as_ps())),
+    };
+    let member = random.below(u64::from(plan.links[link].channels)) as u32;
+    ChannelOutage { link, member, damage, begin, end: begin + lasts }
 }
 
 impl Plan {
