@@ -290,6 +290,7 @@ fn role(packet: &wire::Packet) -> Role {
         | wire::Packet::Nak(_)
         | wire::Packet::Void(_)
         | wire::Packet::Close(_)
+        | wire::Packet::Retire(_)
         | wire::Packet::CreditRequest(_)
         | wire::Packet::Credit(_)
         | wire::Packet::Probe(_) => Role::Control,
