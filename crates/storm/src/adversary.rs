@@ -70,11 +70,13 @@ pub enum Fault {
     MissingMemory,
     /// A packet is lost, or arrives late, because all paths of its channel have failed.
     DeadChannel,
+    /// A channel rests, and forgets what it can do without.
+    Rest,
 }
 
 impl Fault {
     /// Number of faults.
-    pub const COUNT: usize = 31;
+    pub const COUNT: usize = 32;
     /// All faults, in the order of their numbers.
     pub const ALL: [Fault; Self::COUNT] = [
         Fault::Loss,
@@ -108,6 +110,7 @@ impl Fault {
         Fault::DestroyGroup,
         Fault::MissingMemory,
         Fault::DeadChannel,
+        Fault::Rest,
     ];
 }
 

@@ -431,8 +431,12 @@ impl Model {
                 continue;
             }
             let most = retirement_oracle::silence_max(note, profile);
+            // A channel at rest sends no keep-alives.
+            let is_resting = world.nodes[node].nic().is_some_and(|nic| nic.is_resting(note.id));
+            let awake_since = awake_since.max(note.awake_since);
             let silence = world.now.since(note.last_received_at.max(awake_since));
-            if !self.ended.contains_key(&(life, channel)) && silence > most {
+            let has_ended = self.ended.contains_key(&(life, channel));
+            if !is_resting && !has_ended && silence > most {
                 return Err(format!(
                     "node {node} has not given up {channel:?} after {} us of silence",
                     silence.as_us()

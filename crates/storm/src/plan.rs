@@ -4,11 +4,13 @@ mod condition;
 mod mail;
 mod placement;
 mod policies;
+mod resting;
 mod retirement;
 
 pub use condition::Condition;
 pub(crate) use mail::MailPlan;
 pub(crate) use placement::ControllerPlacement;
+use resting::Resting;
 use retirement::Retirement;
 
 use crate::adversary::{NetworkFaults, Outage};
@@ -69,6 +71,7 @@ pub(crate) struct Plan {
     pub(crate) mail: MailPlan,
     pub(crate) extras: Extras,
     pub(crate) retirement: Retirement,
+    pub(crate) resting: Resting,
     /// Scheduler of each node.
     pub(crate) schedulers: Vec<PolicySpec>,
     /// Placement of the congestion controllers of each node.
@@ -269,8 +272,10 @@ impl Plan {
             mail,
             extras,
             retirement: Retirement::default(),
+            resting: Resting::default(),
         };
         retirement::draw(seed, &mut plan);
+        resting::draw(seed, &mut plan);
         plan
     }
 }

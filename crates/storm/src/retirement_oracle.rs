@@ -48,7 +48,7 @@ impl RetirementOracle {
         self.groups.insert((life, leader));
         let silence = world.now.since(note.last_received_at);
         let by_peer = self.has_lost_one(note);
-        if !note.retires || (silence < profile.peer_dead && !by_peer) {
+        if !note.terms.retires || (silence < profile.peer_dead && !by_peer) {
             return Err(format!(
                 "node {node}: {channel:?} is retired {} us after a packet of it",
                 silence.as_us()
@@ -76,13 +76,13 @@ impl RetirementOracle {
         let of_group = notes.filter(|other| other.leader == first.id);
         let left = of_group.filter(|other| !self.is_retired(life, other.id));
         let silences = left.map(|note| world.now.since(note.last_received_at));
-        let silence = match first.retires && self.plain {
+        let silence = match first.terms.retires && self.plain {
             true => silences.min(),
             false => silences.max(),
         };
         let silence = silence.unwrap_or_default();
         // The peer may have retired a channel without which this side cannot go on.
-        let by_peer = first.retires && !self.plain && self.has_lost_one(first);
+        let by_peer = first.terms.retires && !self.plain && self.has_lost_one(first);
         if silence < profile.peer_dead && !by_peer {
             return Err(format!(
                 "node {node}: the peer of {:?} is called dead {} us after a packet of it",
@@ -99,7 +99,7 @@ impl RetirementOracle {
 /// it, another channel has to be heard first, and it is probed once more.
 pub(crate) fn silence_max(note: &ChannelNote, profile: &Profile) -> Duration {
     let Profile { peer_dead, keep_alive, .. } = *profile;
-    match note.retires {
+    match note.terms.retires {
         true => peer_dead.times(2).saturating_add(keep_alive.times(4)),
         false => peer_dead.saturating_add(keep_alive),
     }

@@ -443,6 +443,7 @@ impl Storm {
     fn heal(&mut self) -> Instant {
         self.healed = Some(self.world.now);
         self.world.adversary.heal();
+        self.world.awaken_all();
         self.world.trace.line(self.world.now, 0, || String::from("everything is healed"));
         self.world.now
     }

@@ -2,6 +2,7 @@
 
 use crate::application::{Application, Connection, Jetty, Role, Segment};
 use crate::finding::Finding;
+use crate::node::Terms;
 use crate::operation::{Kind, Life, Operation, Receive, State, Statuses, Trouble};
 use crate::oracles::Model;
 use crate::plan::Plan;
@@ -9,8 +10,8 @@ use crate::world::World;
 use fairway_device::random::Random;
 use fairway_ub::wire::{BYPASS_BYTES, JettyId, Msn, Psn, ServiceMode, Tag, Target, TokenId};
 use fairway_ub::{
-    ChannelConfig, ChannelId, JettyState, LocalRange, OrderRequest, PostError, ReceiveRequest,
-    RemoteRange, Rights, SegmentRequest, Status, Work, WorkRequest,
+    ChannelId, JettyState, LocalRange, OrderRequest, PostError, ReceiveRequest, RemoteRange,
+    Rights, SegmentRequest, Status, Work, WorkRequest,
 };
 
 /// The applications of all nodes.
@@ -217,7 +218,7 @@ impl Workload {
                 [(a, at_a, b, at_b), (b, at_b, a, at_a)].into_iter().enumerate()
             {
                 let limits = &plan.limits[peer];
-                let config = ChannelConfig {
+                let terms = Terms {
                     leader: ends[side],
                     engine: number % plan.limits[node].engines,
                     remote: world.nic(peer).expect("it is there").address(),
@@ -225,22 +226,19 @@ impl Workload {
                     first_psn: first[side],
                     remote_first_psn: first[1 - side],
                     first_message: Msn::new(first[side].value()),
-                    unreliable: true,
-                    bypass: true,
-                    parts: true,
                     retires,
                     mtu: link.mtu,
                     paths: link.paths,
                     remote_window: limits.receive_window(),
                     remote_message_slots: limits.message_slots,
                     remote_read_slots: limits.read_slots,
-                    policy: link.policies[side].build(link.mtu),
+                    policy: link.policies[side].clone(),
                 };
                 let now = world.now;
                 let nic = world.nic(node).expect("it is there");
-                nic.open_channel(now, own, config).expect("parameters in range");
+                nic.open_channel(now, own, terms.config()).expect("parameters in range");
                 let peer_leader = ends[1 - side].unwrap_or(theirs);
-                let name = ((index, number, side), retires);
+                let name = ((index, number, side), terms);
                 world.connect(node, own, ends[side].unwrap_or(own), (peer, peer_leader), name);
                 world.schedule_poll(node);
             }
@@ -294,9 +292,28 @@ impl Workload {
             self.take_away(world, plan, node);
         }
         self.change_pressure(world, plan, node, healed);
+        if !healed {
+            self.rest(world, plan, node);
+        }
         world.look(node);
         world.schedule_poll(node);
         Ok(())
+    }
+
+    /// Lets channels of a node rest.
+    fn rest(&mut self, world: &mut World, plan: &Plan, node: usize) {
+        let chance = plan.resting.chance;
+        if chance == 0 || !self.random.chance(chance) {
+            return;
+        }
+        for (index, link) in plan.links.iter().enumerate() {
+            for side in (0..2).filter(|side| link.nodes[*side] == node) {
+                if let Some(channel) = self.connections[index].ends[side] {
+                    let posts = plan.resting.passive[index] != Some(side);
+                    world.rest(node, channel, posts);
+                }
+            }
+        }
     }
 
     fn post_receive(
@@ -360,6 +377,9 @@ impl Workload {
         let link = &plan.links[index];
         let Some(side) = link.nodes.iter().position(|&end| end == node) else { return Ok(()) };
         let Some(channel) = self.connections[index].ends[side] else { return Ok(()) };
+        if plan.resting.passive[index] == Some(side) {
+            return Ok(());
+        }
         let peer = link.nodes[1 - side];
         let jetty = self.random.below(u64::from(plan.jetties)) as u32;
         let here = &self.applications[node];
@@ -420,6 +440,7 @@ impl Workload {
         let now = world.now;
         let jetty = &self.applications[node].jetties[operation.jetty.value() as usize];
         let ready = jetty.state == JettyState::Ready;
+        world.awaken(node, request.channel);
         let Some(nic) = world.nic(node) else { return Ok(()) };
         match nic.post(now, operation.jetty, &request) {
             Err(PostError::NotReady) if !ready => Ok(()),

@@ -11,7 +11,7 @@ use crate::adversary::{Adversary, ChannelName, Delivery, Fault};
 use crate::agenda::Agenda;
 use crate::finding::Finding;
 use crate::memory::Memory;
-use crate::node::{Access, ChannelNote, Node, Outcome, Payload, WorldConfig};
+use crate::node::{Access, ChannelNote, Node, Outcome, Payload, Terms, WorldConfig};
 use crate::operation::Missed;
 use crate::plan::ControllerPlacement;
 use crate::trace::{Trace, summary};
@@ -235,7 +235,7 @@ impl World {
         channel: ChannelId,
         leader: ChannelId,
         (peer, peer_leader): (usize, ChannelId),
-        (name, retires): (ChannelName, bool),
+        (name, terms): (ChannelName, Terms),
     ) {
         let note = ChannelNote {
             id: channel,
@@ -243,7 +243,8 @@ impl World {
             peer_leader,
             peer,
             name,
-            retires,
+            terms,
+            awake_since: self.now,
             peer_incarnation: self.nodes[peer].incarnation,
             last_received_at: self.now,
             last_data: None,
@@ -349,6 +350,7 @@ impl World {
         }
         let payload = (bytes.len() - header_len) as u32;
         let received = Received { route, packet, payload, ecn: delivery.ecn, hops: 0 };
+        self.awaken_for(node, &route);
         if delivery.trimmed {
             return self.take_in_trimmed(node, &received);
         }
@@ -560,5 +562,6 @@ impl World {
 mod missing;
 mod notes;
 mod placing;
+mod resting;
 
 pub(crate) use missing::{Absence, Miss};

@@ -163,11 +163,13 @@ pub enum InjectedBug {
     /// Move what a retired channel had under way, and answer its peer, while payload of the channel
     /// is being placed.
     ForgetPlacing,
+    /// Expect the last packet again that a channel received before its rest.
+    RestBehind,
 }
 
 impl InjectedBug {
     /// Every injected bug.
-    pub const ALL: [InjectedBug; 76] = [
+    pub const ALL: [InjectedBug; 77] = [
         InjectedBug::SkipDuplicateCheck,
         InjectedBug::WrapPsnEarly,
         InjectedBug::AcknowledgeBeforePlacement,
@@ -244,5 +246,6 @@ impl InjectedBug {
         InjectedBug::RepeatUnconfirmed,
         InjectedBug::AnswerUnretired,
         InjectedBug::ForgetPlacing,
+        InjectedBug::RestBehind,
     ];
 }

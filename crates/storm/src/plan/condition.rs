@@ -34,7 +34,7 @@ const fn quantity(name: &'static str, of: fn(&Plan) -> u64) -> Quantity {
 
 /// All quantities. Shares are in thousandths; for what nodes or ends of links have of their own, it
 /// is the largest value, or the smallest where the name begins with `least-`.
-static QUANTITIES: [Quantity; 49] = [
+static QUANTITIES: [Quantity; 50] = [
     quantity("nodes", |plan| plan.limits.len() as u64),
     quantity("links", |plan| plan.links.len() as u64),
     quantity("channels", |plan| {
@@ -82,6 +82,7 @@ static QUANTITIES: [Quantity; 49] = [
     quantity("placement-us", |plan| plan.config.placement_delay.as_us()),
     quantity("outages", |plan| plan.outages.len() as u64),
     quantity("channel-outages", |plan| plan.retirement.outages.len() as u64),
+    quantity("resting", |plan| u64::from(plan.resting.chance)),
     quantity("plain", |plan| u64::from(plan.retirement.plain)),
     quantity("crashes", |plan| {
         let is_crash = |fault: &&NodeFault| matches!(fault, NodeFault::Crash { .. });
