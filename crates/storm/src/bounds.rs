@@ -3,7 +3,7 @@
 use crate::adversary::Fault;
 use crate::finding::Finding;
 use crate::mail::HEAD;
-use crate::plan::Plan;
+use crate::plan::{Link, Plan};
 use crate::world::World;
 use fairway_ub::policy::CongestionSpec;
 use fairway_ub::wire::Duration;
@@ -12,10 +12,14 @@ use fairway_ub::{Counters, DropReason};
 /// Maximum number of needless retransmissions per packet, on average.
 const SPURIOUS: u64 = 4;
 
+/// Bytes of headers that a congestion control counts for each packet.
+const HEADER: u32 = 80;
+
 /// Mean virtual time between ticks of an application after the network has been healed.
 pub(crate) const TICK_HEALED: Duration = Duration::from_us(200);
 
-/// Retransmissions per time-out, averaged over all time-outs of a run: one on each path.
+/// Retransmissions per time-out, averaged over all time-outs of a run: one on each path. Laws that
+/// count retransmissions may send a window.
 const PER_TIMEOUT: u64 = 32;
 
 /// Returns the virtual time within which all pending operations must finish after healing.
@@ -132,17 +136,34 @@ fn rounds(plan: &Plan) -> u64 {
             CongestionSpec::Eqds(eqds) => eqds.quantum_bytes.min(eqds.window_bytes),
             CongestionSpec::Homa(homa) => homa.quantum_bytes.min(homa.window_bytes),
         });
-        let window = window.min().unwrap_or_default() / u64::from(link.mtu + 80);
+        let window = window.min().unwrap_or_default() / u64::from(link.mtu + HEADER);
         // Two round trips per operation for waiting for slots.
         operations(plan) * (packets / window.max(1) + 2)
     });
     least.max().unwrap_or_default()
 }
 
+/// Most packets of a message that a law lets leave after a time-out: those that fit into its window.
+/// NSCC's window loses only as many bytes as were lost, so the next time-out may find it as wide.
+fn window_after_timeout(plan: &Plan) -> u64 {
+    let of_link = |link: &Link| {
+        let windows = link.policies.iter().map(|policies| match policies.congestion {
+            CongestionSpec::Swift(swift) => swift.min_bytes,
+            CongestionSpec::Cubic(cubic) => cubic.min_bytes,
+            CongestionSpec::Caqm(caqm) => caqm.min_bytes,
+            CongestionSpec::Hpcc(hpcc) => hpcc.min_bytes,
+            CongestionSpec::Nscc(nscc) => nscc.max_bytes,
+            _ => 0,
+        });
+        windows.max().unwrap_or_default() / u64::from(link.mtu + HEADER)
+    };
+    plan.links.iter().map(of_link).max().unwrap_or_default().min(plan.packets_max)
+}
+
 /// Checks the numbers of packets sent. Each lost copy excuses one retransmission. Beyond that, a
 /// packet is retransmitted needlessly at most [`SPURIOUS`] times on average, plus a few at every
 /// time-out of a paused peer. Acknowledgements respond to packets and probes, at most two for each.
-pub(crate) fn check_packets(world: &World) -> Result<(), Finding> {
+pub(crate) fn check_packets(world: &World, plan: &Plan) -> Result<(), Finding> {
     let faults = &world.adversary.faults;
     let at_fault = [
         Fault::Loss,
@@ -174,7 +195,8 @@ pub(crate) fn check_packets(world: &World) -> Result<(), Finding> {
         sum.acks_sent += counters.acks_sent;
         sum.probes_sent += counters.probes_sent;
     }
-    let most = lost + SPURIOUS * sum.data_sent + PER_TIMEOUT * sum.timeouts + 200;
+    let per_timeout = PER_TIMEOUT.max(window_after_timeout(plan));
+    let most = lost + SPURIOUS * sum.data_sent + per_timeout * sum.timeouts + 200;
     if sum.data_resent > most {
         let resent = sum.data_resent;
         return Err(format!("{resent} packets were resent, for a reason {most}: {sum:?}").into());

@@ -133,7 +133,7 @@ impl Storm {
         self.world.memory.compare_all()?;
         self.tear_down()?;
         self.world.memory.compare_all()?;
-        bounds::check_packets(&self.world)?;
+        bounds::check_packets(&self.world, &self.plan)?;
         Ok(self.report(healing))
     }
 

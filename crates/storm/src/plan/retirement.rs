@@ -61,10 +61,11 @@ pub(super) fn draw(seed: u64, plan: &mut Plan) {
         plan.be_plain();
     }
     plan.retirement.lost_notices = random.pick(&[0, 300, 900]);
-    if random.chance(300) {
-        // Payload is often being placed when a channel dies.
-        plan.config.late_placement = 500;
-        plan.config.placement_delay = peer_dead.divided_by(4);
+    if plan.retirement.plain && random.chance(500) {
+        // Payload is often being placed when a channel dies. (With memory order, a channel sends
+        // nothing while payload is copied whose turn has come, and would be found dead.)
+        plan.config.late_placement = 300;
+        plan.config.placement_delay = peer_dead.times(2);
     }
     for _ in 0..random.range(1, 3) {
         let link = random.pick(&groups);
