@@ -18,8 +18,7 @@ const HEADER: u32 = 80;
 /// Mean virtual time between ticks of an application after the network has been healed.
 pub(crate) const TICK_HEALED: Duration = Duration::from_us(200);
 
-/// Retransmissions per time-out, averaged over all time-outs of a run: one on each path. Laws that
-/// count retransmissions may send a window.
+/// Retransmissions per time-out, averaged over all time-outs of a run: one on each path.
 const PER_TIMEOUT: u64 = 32;
 
 /// Returns the virtual time within which all pending operations must finish after healing.
@@ -143,15 +142,11 @@ fn rounds(plan: &Plan) -> u64 {
     least.max().unwrap_or_default()
 }
 
-/// Most packets of a message that a law lets leave after a time-out: those that fit into its window.
-/// NSCC's window loses only as many bytes as were lost, so the next time-out may find it as wide.
+/// Most packets of a message that NSCC lets leave after a time-out. Its window loses only as many
+/// bytes as were lost, so the next time-out may find it as wide.
 fn window_after_timeout(plan: &Plan) -> u64 {
     let of_link = |link: &Link| {
         let windows = link.policies.iter().map(|policies| match policies.congestion {
-            CongestionSpec::Swift(swift) => swift.min_bytes,
-            CongestionSpec::Cubic(cubic) => cubic.min_bytes,
-            CongestionSpec::Caqm(caqm) => caqm.min_bytes,
-            CongestionSpec::Hpcc(hpcc) => hpcc.min_bytes,
             CongestionSpec::Nscc(nscc) => nscc.max_bytes,
             _ => 0,
         });

@@ -378,6 +378,12 @@ impl Message {
             && self.order.mode() != ServiceMode::Uno
     }
 
+    /// True for a READ, or a part of one. (A GET may be refused when it is repeated, although a part
+    /// of its answer is in place.)
+    pub(crate) fn is_plain_read(&self) -> bool {
+        matches!(self.body, Body::Read { .. }) && self.notice.is_none()
+    }
+
     /// Takes the message out of the lists of its channel, which is retired.
     pub(crate) fn strand(&mut self) {
         let retries = self.place == MessagePlace::AwaitingReceiver;

@@ -181,9 +181,6 @@ impl UbDevice {
             });
         }
         channel.note_packet_received(now);
-        if let Packet::Retire(retire) = &received.packet {
-            return self.handle_retire(now, id, retire);
-        }
         if matches!(received.packet, Packet::Data(_) | Packet::Datagram(_) | Packet::Bypass(_)) {
             channel.note_used(now);
         }
@@ -204,7 +201,8 @@ impl UbDevice {
             }
             Packet::Credit(credit) => channel.handle_credit(shared, now, credit),
             Packet::Probe(probe) => channel.handle_probe(shared, now, probe, route.path),
-            Packet::Close(_) | Packet::Retire(_) => Verdict::Done,
+            Packet::Close(_) => Verdict::Done,
+            Packet::Retire(retire) => return self.handle_retire(now, id, retire),
         };
         self.shared.deferred.set_cause(None);
         if self.shared.backpressure.credit().is_some() {
@@ -229,9 +227,6 @@ impl UbDevice {
             shared.deferred.set_cause(None);
         }
         self.resume_channels();
-        if self.shared.channels.needs_attention() {
-            self.attend(now);
-        }
     }
 
     /// Drops messages that were given up while they waited. Channels that waited for packets that

@@ -42,10 +42,8 @@ impl Channel {
             Purpose::Staging(_) => return self.placed(shared, now, token, 0),
             _ => {}
         }
-        if self.is_retired() {
-            return self.placed_late(shared);
-        }
         if !self.acks.is_placing(token.psn) {
+            self.placed_late(&mut shared.schedule, now);
             return;
         }
         let refusal = match token.purpose {

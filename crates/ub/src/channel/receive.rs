@@ -528,12 +528,11 @@ impl Channel {
             }
             _ => {}
         }
-        if self.is_retired() {
-            return self.placed_late(shared);
-        }
         // A placement that was under way when the channel was flushed does not count.
         if self.acks.placed(token.psn) {
             self.account(shared, now, token, old);
+        } else {
+            self.placed_late(&mut shared.schedule, now);
         }
     }
 

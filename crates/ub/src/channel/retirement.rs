@@ -7,7 +7,7 @@
 //! | message | moves |
 //! |---|---|
 //! | of which nothing has been sent, with any order | at once |
-//! | READ, GET | when no part of its answer is being placed here |
+//! | READ | when no part of its answer is being placed here |
 //! | WRITE that the target does not number | when the peer has ended its side ([`Retire`]) |
 //! | load, store that has not been sent | likewise, because copies of earlier ones may be late |
 //!
@@ -101,7 +101,7 @@ impl Channel {
             return !has_begun && message.progress.needs_number();
         }
         let is_numbered = is_numbered(message.order.mode(), message.order.tag());
-        let may_repeat = (message.requests_bytes() || message.is_plain_write()) && !is_numbered;
+        let may_repeat = (message.is_plain_read() || message.is_plain_write()) && !is_numbered;
         !has_begun || may_repeat || message.attempts.outcome() == Outcome::Reported
     }
 
@@ -170,13 +170,14 @@ impl Channel {
         self.flush(shared, status);
     }
 
-    /// Counts the end of a placement that was under way when the channel was retired.
-    pub(super) fn placed_late(&mut self, shared: &mut Shared) {
+    /// Counts the end of a placement that was under way when the channel was retired, if it is. After
+    /// the last one the retirement goes on with the next timer.
+    pub(super) fn placed_late(&mut self, schedule: &mut Schedule, now: Instant) {
         let Some(retirement) = self.life.retirement_mut() else { return };
         let was_placing = retirement.placing > 0;
         retirement.placing = retirement.placing.saturating_sub(1);
         if was_placing && retirement.placing == 0 {
-            shared.channels.request_attention(self.index());
+            self.arm(schedule, Timer::Close, now);
         }
     }
 

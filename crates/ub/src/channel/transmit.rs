@@ -36,9 +36,6 @@ impl Channel {
         if !self.is_open() {
             return None;
         }
-        if let Some(retire) = self.next_retire(shared, now) {
-            return Some(retire);
-        }
         if let Some(nak) = self.take_nak(&shared.config, &mut shared.counters) {
             let path = self.acks.path();
             return Some(self.bare(&shared.config, path, Packet::Nak(nak)));
@@ -56,6 +53,9 @@ impl Channel {
             let ack = self.take_ack(shared, now, false);
             let path = self.acks.take_path(shared.is_injected(InjectedBug::AnswerOneProbe));
             return Some(self.bare(&shared.config, path, Packet::Ack(ack)));
+        }
+        if let Some(retire) = self.next_retire(shared, now) {
+            return Some(retire);
         }
         if let Some(credit) = self.next_credit(&shared.config) {
             return Some(credit);

@@ -4,15 +4,16 @@ use super::Lifecycle;
 use crate::limits::Profile;
 use fairway_wire::Instant;
 
+/// Set in the number of keep-alives once a silent channel has had one more before it is retired.
+const LAST_CHANCE: u32 = 1 << 31;
+
 /// How long the peer has been silent, and how many keep-alives were sent since.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Liveness {
     /// When the peer's last packet arrived.
     last_received_at: Instant,
-    /// Keep-alives sent since then.
+    /// Keep-alives sent since then, and whether that before the channel is retired is one of them.
     probes: u32,
-    /// Set once a silent channel has had one more keep-alive before it is retired.
-    had_last_chance: bool,
     /// Set when a keep-alive is to be sent.
     is_probe_due: bool,
     /// When an operation was last posted to the channel, or a packet of a peer's operation arrived.
@@ -37,13 +38,7 @@ impl Liveness {
     }
 
     pub(super) fn new(now: Instant) -> Liveness {
-        Liveness {
-            last_received_at: now,
-            probes: 0,
-            had_last_chance: false,
-            is_probe_due: false,
-            used_at: now,
-        }
+        Liveness { last_received_at: now, probes: 0, is_probe_due: false, used_at: now }
     }
 }
 
@@ -57,7 +52,6 @@ impl Lifecycle {
     #[inline]
     pub(in crate::channel) fn note_packet_received(&mut self, now: Instant) {
         (self.liveness.last_received_at, self.liveness.probes) = (now, 0);
-        self.liveness.had_last_chance = false;
     }
 
     /// Notes that an operation was posted to the channel, or a packet of a peer's operation
@@ -102,7 +96,9 @@ impl Lifecycle {
     /// True once since the peer's last packet: the channel is to have one more keep-alive before it
     /// is retired.
     pub(in crate::channel) fn take_last_chance(&mut self) -> bool {
-        !core::mem::replace(&mut self.liveness.had_last_chance, true)
+        let is_first = self.liveness.probes & LAST_CHANCE == 0;
+        self.liveness.probes |= LAST_CHANCE;
+        is_first
     }
 
     /// When the silence is to be checked again.

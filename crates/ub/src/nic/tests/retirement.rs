@@ -207,6 +207,7 @@ fn placements_end_before_anything_is_repeated() {
     assert!(pair.nics[1].is_retired(dead));
     assert_eq!(pair.nics[1].poll_transmit(pair.now), None, "payload is being placed");
     pair.nics[1].handle_placed(pair.now, placement.token, 0);
+    pair.nics[1].handle_timeout(pair.now);
     let answer = pair.nics[1].poll_transmit(pair.now).map(|transmit| transmit.packet);
     let channel = pair.member_at(0, 1).tpn();
     assert_eq!(answer, Some(Packet::Retire(Retire { channel, answer: true })));
