@@ -31,9 +31,9 @@ pub enum Event {
     /// connection was closed, and operations to the peer have completed as flushed. The next
     /// connection finds the length that fits.
     PathShortened(Peer),
-    /// One of the channels to a peer is dead, or the peer has found it dead, while another one works.
-    /// The connection goes on without it: WRITEs and READs that were under way on it go by the
-    /// others, and nothing has failed.
+    /// One of the channels to a peer is dead, or the peer has found it dead, while another one
+    /// works. The connection goes on without it: WRITEs and READs that were under way on it go by
+    /// the others, and nothing has failed.
     ChannelDead {
         /// The peer at the other end.
         peer: Peer,

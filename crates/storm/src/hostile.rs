@@ -132,10 +132,8 @@ fn forged(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Rand
             ..any_data(random)
         }),
     };
-    let packet = match plan.retirement.agreed && random.chance(200) {
-        true => forged_retire(own, random),
-        false => packet,
-    };
+    let retires = plan.retirement.agreed && random.chance(200);
+    let packet = if retires { forged_retire(own, random) } else { packet };
     world.adversary.count(Fault::Forged);
     inject(world, node, &route, &packet, 0);
 }

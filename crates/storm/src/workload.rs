@@ -232,7 +232,7 @@ impl Workload {
                     remote_window: limits.receive_window(),
                     remote_message_slots: limits.message_slots,
                     remote_read_slots: limits.read_slots,
-                    policy: link.policies[side].clone(),
+                    policy: link.policies[side],
                 };
                 let now = world.now;
                 let nic = world.nic(node).expect("it is there");

@@ -378,8 +378,8 @@ impl Message {
             && self.order.mode() != ServiceMode::Uno
     }
 
-    /// True for a READ, or a part of one. (A GET may be refused when it is repeated, although a part
-    /// of its answer is in place.)
+    /// True for a READ, or a part of one. (A GET may be refused when it is repeated, although a
+    /// part of its answer is in place.)
     pub(crate) fn is_plain_read(&self) -> bool {
         matches!(self.body, Body::Read { .. }) && self.notice.is_none()
     }

@@ -224,8 +224,8 @@ pub enum Event {
         /// The first channel of the group.
         channel: ChannelId,
     },
-    /// A channel is retired: it is dead, while other channels of its group still hear from the peer,
-    /// or the peer has found it dead. The group goes on without it, and nothing has failed.
+    /// A channel is retired: it is dead, while other channels of its group still hear from the
+    /// peer, or the peer has found it dead. The group goes on without it, and nothing has failed.
     ChannelRetired {
         /// The first channel of the group, which leads it on even if it is the retired one.
         channel: ChannelId,

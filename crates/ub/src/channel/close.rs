@@ -284,8 +284,8 @@ impl Channel {
         self.retry_blocked(&mut shared.schedule);
     }
 
-    /// Returns what the transport of the channel has taken, and empties its lists of messages, which
-    /// only order what the caller handles as a whole.
+    /// Returns what the transport of the channel has taken, and empties its lists of messages,
+    /// which only order what the caller handles as a whole.
     pub(super) fn release_transport(&mut self, shared: &mut Shared) {
         self.congestion.flush();
         self.paths.flush();

@@ -153,7 +153,8 @@ impl Channel {
             message.flow = None;
             message.progress.forget_outstanding();
             // The slots were those of this channel.
-            (message.slots.release_request(), message.slots.release());
+            message.slots.release_request();
+            message.slots.release();
             if message.is_answer() {
                 message.place = MessagePlace::Unlisted;
                 self.end(shared, index, Status::PeerDead);
@@ -170,8 +171,8 @@ impl Channel {
         self.flush(shared, status);
     }
 
-    /// Counts the end of a placement that was under way when the channel was retired, if it is. After
-    /// the last one the retirement goes on with the next timer.
+    /// Counts the end of a placement that was under way when the channel was retired, if it is.
+    /// After the last one the retirement goes on with the next timer.
     pub(super) fn placed_late(&mut self, schedule: &mut Schedule, now: Instant) {
         let Some(retirement) = self.life.retirement_mut() else { return };
         let was_placing = retirement.placing > 0;

@@ -35,8 +35,8 @@ impl UbDevice {
         })
     }
 
-    /// The paths of an open channel; empty if it is not open, or retired. With [`Limits::allocates_on_use`],
-    /// paths at the end that were never used are missing.
+    /// The paths of an open channel; empty if it is not open, or retired. With
+    /// [`Limits::allocates_on_use`], paths at the end that were never used are missing.
     pub fn paths(&self, id: ChannelId) -> &[PathView] {
         match self.open_ref(id) {
             Some(channel) if !channel.is_retired() => channel.path_views(),

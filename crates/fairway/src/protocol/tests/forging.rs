@@ -49,8 +49,7 @@ fn route_of(header: &[u8]) -> Option<Route> {
 }
 
 fn forgeries(turn: u32, victim: Option<&SegmentKey>) -> Vec<(Packet, &'static [u8])> {
-    let psn = Psn::new(turn.wrapping_mul(0x9e37));
-    let message = Msn::new(turn);
+    let (psn, message) = (Psn::new(turn.wrapping_mul(0x9e37)), Msn::new(turn));
     let target = Target { jetty: JettyId::new(JETTY), token_value: 0, hint: 0 };
     let jetty = JettyId::new(1);
     let send = Operation::Send { target, length: 8 };
