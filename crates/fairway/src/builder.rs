@@ -20,7 +20,7 @@ use fairway_observe::{Meter, Probe};
 use fairway_runtime::Dscp;
 use fairway_runtime::clock;
 use fairway_ub::wire::{
-    self, BYPASS, Cna, GROUP_MAX, PADDED_HELLOS, PARTS, PATHS_MAX, PORTS_MAX, Parameters,
+    self, BYPASS, Cna, GROUP_MAX, PADDED_HELLOS, PARTS, PATHS_MAX, PORTS_MAX, Parameters, RETIRE,
     SLOTS_MAX, UNRELIABLE,
 };
 
@@ -81,7 +81,7 @@ impl Default for Builder {
             paths: 16,
             policy: Ok(Policies::default()),
             mtu: None,
-            capabilities: PADDED_HELLOS | UNRELIABLE | BYPASS | PARTS,
+            capabilities: PADDED_HELLOS | UNRELIABLE | BYPASS | PARTS | RETIRE,
             evict_idle: Some(wire::Duration::from_secs(300)),
             limits: Limits::default(),
             profile: Profile::default(),

@@ -175,6 +175,7 @@ pub(crate) enum Notice {
     PathShortened(Arc<PeerState>),
     PathDown(Arc<PeerState>, u8),
     PathUp(Arc<PeerState>, u8),
+    ChannelDead(Arc<PeerState>, u32),
     JettyFault { jetty: JettyId, status: Status, state: JettyState },
     JettyDrained { jetty: JettyId },
 }

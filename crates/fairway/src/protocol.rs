@@ -427,6 +427,12 @@ impl Core {
                         self.notice(Notice::PathUp(peer, path));
                     }
                 }
+                Event::ChannelRetired { channel, retired } => {
+                    let place = self.nic.members(channel).position(|member| member == retired);
+                    if let (Some(peer), Some(place)) = (self.peer_state(channel), place) {
+                        self.notice(Notice::ChannelDead(peer, place as u32));
+                    }
+                }
                 Event::JettyFault { jetty, status, state } => {
                     self.notice_jetty(jetty, Notice::JettyFault { jetty, status, state });
                 }

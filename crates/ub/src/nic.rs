@@ -175,7 +175,10 @@ impl UbDevice {
             return verdict;
         }
         if !channel.is_open() {
-            return shared.counters.drop(DropReason::NoChannel);
+            return shared.counters.drop(match channel.is_retired() {
+                true => DropReason::Retired,
+                false => DropReason::NoChannel,
+            });
         }
         channel.note_packet_received(now);
         if matches!(received.packet, Packet::Data(_) | Packet::Datagram(_) | Packet::Bypass(_)) {
@@ -199,6 +202,7 @@ impl UbDevice {
             Packet::Credit(credit) => channel.handle_credit(shared, now, credit),
             Packet::Probe(probe) => channel.handle_probe(shared, now, probe, route.path),
             Packet::Close(_) => Verdict::Done,
+            Packet::Retire(retire) => return self.handle_retire(now, id, retire),
         };
         self.shared.deferred.set_cause(None);
         if self.shared.backpressure.credit().is_some() {
@@ -261,6 +265,9 @@ impl UbDevice {
             };
             channel.handle_timeout(&mut self.shared, now);
             let is_gone = channel.is_gone();
+            if self.shared.channels.needs_attention() {
+                self.attend(now);
+            }
             if self.shared.channels.has_ended() {
                 self.end_groups(now);
             } else if is_gone {
@@ -465,6 +472,7 @@ mod post;
 mod queues;
 mod request;
 mod rest;
+mod retirement;
 #[cfg(test)]
 mod tests;
 mod trace;

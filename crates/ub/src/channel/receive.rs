@@ -531,6 +531,8 @@ impl Channel {
         // A placement that was under way when the channel was flushed does not count.
         if self.acks.placed(token.psn) {
             self.account(shared, now, token, old);
+        } else {
+            self.placed_late(&mut shared.schedule, now);
         }
     }
 
