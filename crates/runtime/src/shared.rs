@@ -81,7 +81,7 @@ pub fn run_background<P: Protocol>(shared: &Shared<P>) {
     let mut watching = Watching::default();
     while !shared.stopping.load(Ordering::Acquire) {
         let ticket = shared.bell.listen();
-        if shared.poll_detector.should_drive() {
+        if shared.poll_detector.should_drive(|| shared.is_locked()) {
             shared.progress_lock.demand();
         }
         match shared.progress_lock.decide(&mut polls_seen) {
@@ -198,6 +198,11 @@ impl<P: Protocol> Shared<P> {
                 locked
             }
         }
+    }
+
+    /// True if a thread has the lock.
+    fn is_locked(&self) -> bool {
+        matches!(self.locked.try_lock(), Err(TryLockError::WouldBlock))
     }
 
     /// Takes the lock, unless another thread keeps it for longer than `timeout`: a thread that
