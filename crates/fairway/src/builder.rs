@@ -212,8 +212,7 @@ impl Builder {
     /// Measures the reaction time of this side: from an acknowledgement to the congestion control's
     /// decision, and from data to its acknowledgement ([`Context::take_control_latency`]).
     /// `samples` is the capacity for each of the two, at 8 bytes a sample, allocated when the
-    /// context is built. 0, the default, disables the measurement. While it is enabled, the kernel
-    /// timestamps every packet, which costs some tens of nanoseconds more per packet.
+    /// context is built. 0, the default, disables the measurement.
     #[must_use]
     pub fn measure_control_latency(mut self, samples: usize) -> Self {
         self.control_latency_samples = samples;

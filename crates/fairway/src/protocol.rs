@@ -25,6 +25,9 @@ use transmit::{Held, Pending};
 /// Number of polls after which all sockets are checked, even if none is known to have packets.
 const POLLS_PER_CHECK: u32 = 4;
 
+/// Longest time for which a packet is believed to have been in this host.
+const WAIT_MAX: Duration = Duration::from_ms(1000);
+
 /// Maximum number of set-up messages that one poll receives.
 const SETUPS_MAX: usize = 64;
 
@@ -203,8 +206,9 @@ impl Protocol for Core {
         !self.has_crashed() && (said || self.nic.has_output(engine))
     }
 
-    fn arrival_begins(&mut self) {
+    fn arrival_begins(&mut self, arrival: &Arrival<'_>) {
         self.changes += 1;
+        self.nic.set_host_wait(wait_of(arrival));
     }
 
     fn parse<'a>(
@@ -341,6 +345,14 @@ pub struct Header {
     /// The datagram's index in its arrival.
     index: usize,
     length: usize,
+}
+
+/// Time for which an arrival has been in this host; `None` if the kernel has not stamped it. A
+/// longer time than [`WAIT_MAX`] is a step of the real-time clock.
+pub(crate) fn wait_of(arrival: &Arrival<'_>) -> Option<Duration> {
+    let stamped = arrival.stamped_ns();
+    let waited = (stamped > 0).then(|| clock::real_ns().saturating_sub(stamped))?;
+    Some(Duration::from_ns(waited)).filter(|waited| *waited <= WAIT_MAX)
 }
 
 impl Core {

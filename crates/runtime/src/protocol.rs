@@ -120,7 +120,7 @@ pub trait Protocol: Sized + Send {
 
     /// Called when a receive call has returned a run of packets, which are passed to the device
     /// next.
-    fn arrival_begins(&mut self) {}
+    fn arrival_begins(&mut self, _arrival: &Arrival<'_>) {}
     /// Decodes packet `index` of an arrival. Returns `None` if it is not for the device.
     fn parse<'a>(
         &mut self,
