@@ -84,8 +84,9 @@ pub(crate) struct CollectiveOptions {
     #[arg(long, value_name = "N", default_value_t = 0)]
     root: u32,
 
-    /// The algorithm: ring, tree, doubling, halving, direct, pairwise or hierarchical [default: the
-    /// one with the lowest estimate, by costs that are measured at the start]
+    /// The algorithm: ring, tree, doubling, halving, direct, spread, pairwise or hierarchical
+    /// [default: one for lent buffers, or the one with the lowest estimate, by costs that are
+    /// measured at the start]
     #[arg(long = "algo", value_name = "NAME")]
     algorithm: Option<Algorithm>,
 

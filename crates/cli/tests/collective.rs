@@ -58,7 +58,7 @@ fn types_reductions_and_algorithms_are_chosen() {
         assert_eq!((&rows[0]["type"], &rows[0]["op"]), (&element.into(), &reduction.into()));
         assert_eq!(rows[0]["in_place"]["wrong"], 0, "{}", rows[0]);
     }
-    for algorithm in ["ring", "tree", "halving", "doubling", "direct", "hierarchical"] {
+    for algorithm in ["ring", "tree", "halving", "doubling", "direct", "spread", "hierarchical"] {
         let rows = rows(&["all-reduce", "--ranks=4", "--size=300K", "--algo", algorithm]);
         assert_eq!(rows[0]["algorithm"], algorithm);
         assert_eq!(rows[0]["out_of_place"]["wrong"], 0, "{}", rows[0]);

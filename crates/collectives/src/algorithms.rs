@@ -5,6 +5,7 @@ mod dissemination;
 mod doubling;
 mod halving;
 mod ring;
+mod spread;
 mod tree;
 
 use crate::call::{Call, Kind, Piece};
@@ -28,6 +29,8 @@ pub enum Algorithm {
     Halving,
     /// Each rank exchanges with all others at once.
     Direct,
+    /// Each rank combines one piece, which all others send to it, and sends the result to all.
+    Spread,
     /// Each rank exchanges with one other at a time.
     Pairwise,
     /// A tree in which the ranks of one host are the children of one of them.
@@ -38,12 +41,13 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// All algorithms.
-    pub const ALL: [Algorithm; 8] = [
+    pub const ALL: [Algorithm; 9] = [
         Algorithm::Ring,
         Algorithm::Tree,
         Algorithm::Doubling,
         Algorithm::Halving,
         Algorithm::Direct,
+        Algorithm::Spread,
         Algorithm::Pairwise,
         Algorithm::Hierarchical,
         Algorithm::Dissemination,
@@ -58,9 +62,11 @@ impl Algorithm {
                 Algorithm::Halving,
                 Algorithm::Tree,
                 Algorithm::Ring,
+                Algorithm::Spread,
                 Algorithm::Hierarchical,
             ],
-            Kind::ReduceScatter | Kind::AllGather => &[Algorithm::Direct, Algorithm::Ring],
+            Kind::ReduceScatter => &[Algorithm::Direct, Algorithm::Ring, Algorithm::Spread],
+            Kind::AllGather => &[Algorithm::Direct, Algorithm::Ring],
             Kind::Broadcast | Kind::Reduce => {
                 &[Algorithm::Direct, Algorithm::Tree, Algorithm::Ring, Algorithm::Hierarchical]
             }
@@ -78,6 +84,7 @@ impl Algorithm {
             Algorithm::Doubling => "doubling",
             Algorithm::Halving => "halving",
             Algorithm::Direct => "direct",
+            Algorithm::Spread => "spread",
             Algorithm::Pairwise => "pairwise",
             Algorithm::Hierarchical => "hierarchical",
             Algorithm::Dissemination => "dissemination",
@@ -118,11 +125,15 @@ pub(crate) fn build(b: &mut Builder<'_>, call: &Call, algorithm: Algorithm) {
                 Algorithm::Doubling => doubling::all_reduce(b, whole),
                 Algorithm::Halving => halving::all_reduce(b, whole, element.bytes()),
                 Algorithm::Hierarchical => tree::hierarchical_all_reduce(b, whole),
+                Algorithm::Spread => {
+                    spread::all_reduce(b, &even(b.ranks(), whole, element.bytes()));
+                }
                 _ => direct::all_reduce(b, whole),
             }
         }
         Call::ReduceScatter { pieces, .. } => match algorithm {
             Algorithm::Ring => ring::reduce_scatter(b, &joined(pieces)),
+            Algorithm::Spread => spread::reduce_scatter(b, &joined(pieces)),
             _ => direct::reduce_scatter(b, &joined(pieces)),
         },
         Call::AllGather { pieces } => match algorithm {

@@ -31,12 +31,30 @@ impl Default for Costs {
 /// Returns the algorithm with the lowest estimate among those that can execute the call.
 pub fn choose(call: &Call, ranks: u32, hosts: &[u32], costs: &Costs) -> Algorithm {
     let able = Algorithm::of(call.kind()).iter().copied();
-    // Without ranks that share a host, it is a tree without the second half.
-    let is_useful =
-        |algorithm: &Algorithm| *algorithm != Algorithm::Hierarchical || shares_hosts(ranks, hosts);
+    // Without ranks that share a host, the hierarchical one is a tree without the second half. The
+    // spread is for ranks that read the memory of each other ([`choose_for_readers`]).
+    let is_useful = |algorithm: &Algorithm| match algorithm {
+        Algorithm::Hierarchical => shares_hosts(ranks, hosts),
+        Algorithm::Spread => false,
+        _ => true,
+    };
     let estimate = |algorithm: &Algorithm| estimate_ns(call, *algorithm, ranks, costs);
     let by_estimate = |a: &Algorithm, b: &Algorithm| estimate(a).total_cmp(&estimate(b));
     able.filter(is_useful).min_by(by_estimate).expect("every kind of call has an algorithm")
+}
+
+/// The algorithm of a call of ranks that all read the memory of each other, if there is one in
+/// which they do so at the same time, without waiting for each other in between.
+pub fn choose_for_readers(call: &Call, ranks: u32) -> Option<Algorithm> {
+    match call.kind() {
+        // Between two ranks slots are as good, or better: both sides work at the same time, and a
+        // copy by the processor takes less than a read by the kernel.
+        Kind::AllReduce | Kind::ReduceScatter | Kind::Broadcast if ranks <= 2 => None,
+        Kind::AllReduce | Kind::ReduceScatter => Some(Algorithm::Spread),
+        Kind::Broadcast => Some(Algorithm::Direct),
+        Kind::AllGather | Kind::Gather | Kind::Scatter | Kind::Exchange => Some(Algorithm::Direct),
+        _ => None,
+    }
 }
 
 /// True if some ranks share a host with others, and there are several hosts.

@@ -39,10 +39,13 @@ pub enum Content {
     Freed,
     /// The end of the group.
     Failed,
+    /// The slot names bytes in the sender's memory, which the receiver is to read from there. They
+    /// are the receiver's to read until it returns the slot.
+    Lent,
 }
 
-const CONTENTS: [Content; 5] =
-    [Content::Slot, Content::Placed, Content::Key, Content::Freed, Content::Failed];
+const CONTENTS: [Content; 6] =
+    [Content::Slot, Content::Placed, Content::Key, Content::Freed, Content::Failed, Content::Lent];
 
 /// The header of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

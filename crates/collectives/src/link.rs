@@ -2,7 +2,7 @@
 
 use crate::call::Digest;
 use crate::header::{CALLS, Header, PAIRWISE};
-use crate::rank::Work;
+use crate::rank::{Token, Work};
 use crate::schedule::StepIndex;
 use std::collections::VecDeque;
 
@@ -30,6 +30,12 @@ pub(crate) struct Link {
     free: u32,
     /// Slots of this rank that are free again, which the other one has not been notified of.
     returned: u32,
+    /// Slots of this rank that name bytes of the other one, which waits for their return.
+    borrowed: u32,
+    /// True if the slots are to be returned as soon as there is nothing else to do.
+    is_due: bool,
+    /// True if free slots are returned only when they are many, or the other rank waits for one.
+    returns_late: bool,
     /// Number of the next call with the other rank, apart from sends and receives.
     next: u32,
     /// Numbers of the next send to the other rank and of the next receive from it.
@@ -43,6 +49,10 @@ pub(crate) struct Link {
     /// True if bytes to the other rank, or from it, go through slots in every call.
     stages_sends: bool,
     stages_receives: bool,
+    /// Length from which on the other rank reads messages from the memory of this one.
+    lends_from: Option<u32>,
+    /// For each slot of the other rank: the step whose bytes it reads from this one's memory.
+    lent: Vec<Option<Token>>,
 }
 
 impl Link {
@@ -50,6 +60,9 @@ impl Link {
         Link {
             free: u32::MAX >> (u32::BITS - slots),
             returned: 0,
+            borrowed: 0,
+            is_due: false,
+            returns_late: false,
             next: 0,
             next_send: 0,
             next_receive: 0,
@@ -59,6 +72,8 @@ impl Link {
             ready: VecDeque::new(),
             stages_sends: false,
             stages_receives: false,
+            lends_from: None,
+            lent: vec![None; slots as usize],
         }
     }
 
@@ -78,6 +93,33 @@ impl Link {
 
     pub(crate) fn stages_receives(&self) -> bool {
         self.stages_receives
+    }
+
+    /// Lets the other rank read messages of `bytes` and more from this one's memory.
+    pub(crate) fn lend_from(&mut self, bytes: u32) {
+        self.lends_from = Some(bytes);
+    }
+
+    /// True if the other rank reads a message of this length from this one's memory.
+    pub(crate) fn lends(&self, bytes: u32) -> bool {
+        self.lends_from.is_some_and(|from| bytes >= from)
+    }
+
+    /// Records that the other rank reads the bytes of a step, until it returns the slot.
+    pub(crate) fn lend(&mut self, slot: u8, token: Token) {
+        self.lent[usize::from(slot)] = Some(token);
+    }
+
+    /// The steps whose bytes the other rank has read, because it has returned these slots.
+    pub(crate) fn take_lent(&mut self, mask: u32) -> Vec<Token> {
+        let returned = self.lent.iter_mut().enumerate().filter(|(slot, _)| mask & 1 << slot != 0);
+        returned.filter_map(|(_, token)| token.take()).collect()
+    }
+
+    /// True if the other rank still reads bytes of a call.
+    pub(crate) fn has_lent(&self, work: Work) -> bool {
+        let is_of_call = |token: &Token| matches!(token, Token::Step(other, _) if *other == work);
+        self.lent.iter().flatten().any(is_of_call)
     }
 
     /// Begins a call. Returns its number, and the messages of it that have already arrived.
@@ -176,10 +218,23 @@ impl Link {
         is_valid
     }
 
-    /// Frees a slot of this rank. Returns the number of slots that are to be returned.
-    pub(crate) fn free(&mut self, slot: u8) -> u32 {
+    /// Returns free slots only when they are many, or the other rank waits for one.
+    pub(crate) fn return_late(&mut self) {
+        self.returns_late = true;
+    }
+
+    /// Records that a slot names bytes of the other rank.
+    pub(crate) fn borrow(&mut self, slot: u8) {
+        self.borrowed |= 1 << slot;
+    }
+
+    /// Frees a slot of this rank. Returns true if slots are due to be returned from now on.
+    pub(crate) fn free(&mut self, slot: u8) -> bool {
+        let was_due = self.is_due;
+        self.is_due |= !self.returns_late || self.borrowed & 1 << slot != 0;
+        self.borrowed &= !(1 << slot);
         self.returned |= 1 << slot;
-        self.returned.count_ones()
+        self.is_due && !was_due
     }
 
     /// True if a quarter of the slots or more are to be returned, so that the other rank may wait
@@ -190,6 +245,7 @@ impl Link {
 
     /// Takes the slots that are to be returned.
     pub(crate) fn take_returned(&mut self) -> Option<u32> {
+        self.is_due = false;
         Some(std::mem::take(&mut self.returned)).filter(|mask| *mask != 0)
     }
 }

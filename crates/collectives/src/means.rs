@@ -8,8 +8,8 @@ const PARTS: u64 = 4;
 /// Length from which on messages are long enough, in bytes.
 const LEAST_PART: u64 = 32 << 10;
 /// Messages of a rank that need no slot, besides returns of slots, of which there are as many as
-/// slots at most: its introduction, and the end of the group.
-const WITHOUT_SLOT: u32 = 2;
+/// slots at most: its introduction, what it can do, and the end of the group.
+const WITHOUT_SLOT: u32 = 3;
 
 /// What each rank of a group has for the messages of each other rank. All ranks have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,8 +12,9 @@
 //! slot at its receiver until the receiver returns it, so a rank bounds what its peers send ahead.
 
 mod execution;
+mod messages;
 
-use crate::call::{Call, Message};
+use crate::call::{Call, Kind, Message};
 use crate::header::{Content, Header};
 use crate::link::{Link, Queued};
 use crate::schedule::{Action, Place, Region, Schedule, Span, StepIndex};
@@ -29,6 +30,9 @@ pub enum Protocol {
     Staged,
     /// Straight to their place, after the receiver has sent the key of its output buffer.
     Direct,
+    /// The receiver reads long messages from the memory of their sender ([`Rank::lend_sends`]), and
+    /// others are staged. All ranks are on one host.
+    Lent,
 }
 
 /// A call under way.
@@ -60,6 +64,16 @@ pub enum Memory {
         /// Length in bytes.
         bytes: u32,
     },
+    /// Bytes in the memory of another rank: their address is in the slot. They are only ever the
+    /// second operand of a combination.
+    Lent {
+        /// The sending rank.
+        from: u32,
+        /// The slot.
+        slot: u8,
+        /// Length in bytes.
+        bytes: u32,
+    },
 }
 
 /// The place of a message at its receiver.
@@ -69,6 +83,9 @@ pub enum Target {
     Slot,
     /// The output buffer, from this offset on.
     Output(u64),
+    /// The slot that the header names, in which the driver puts the address of the bytes instead of
+    /// the bytes. The write ends by itself when the receiver has read them.
+    Lent,
 }
 
 /// A message with bytes of this rank. The write has ended when the bytes may be changed.
@@ -113,6 +130,19 @@ pub enum Output {
         from: u32,
         /// The slot.
         slot: u8,
+    },
+    /// Read bytes from the memory of another rank: their address is in the slot.
+    Fetch {
+        /// The step.
+        token: Token,
+        /// The call.
+        work: Work,
+        /// The other rank.
+        from: u32,
+        /// The slot.
+        slot: u8,
+        /// To here.
+        into: Memory,
     },
     /// Deliver a header without bytes.
     Notify {
@@ -246,6 +276,21 @@ impl Rank {
         self.links[peer as usize].stage_receives();
     }
 
+    /// Lets the rank `peer`, which can read the memory of this one, read the bytes of messages of
+    /// `bytes` and more from there in calls of [`Protocol::Lent`], where the schedule allows it.
+    ///
+    /// # Panics
+    /// There is no such rank.
+    pub fn lend_sends(&mut self, peer: u32, bytes: u32) {
+        self.links[peer as usize].lend_from(bytes);
+    }
+
+    /// Returns free slots to the other ranks only when they are a quarter of all, unless their
+    /// sender waits for that: fewer messages, while each sender still has most of its slots.
+    pub fn return_late(&mut self) {
+        self.links.iter_mut().for_each(Link::return_late);
+    }
+
     /// Begins a call. All ranks that take part must begin their common calls in the same order, and
     /// choose the same algorithm and protocol. An exchange that is not collective is not of that
     /// order: a rank's sends to another one are matched with the other's receives, in their order.
@@ -270,7 +315,9 @@ impl Rank {
                 early.extend(headers.into_iter().map(|header| (peer, header)));
             }
         }
-        if protocol == Protocol::Direct {
+        // A rank that sends an exchange does not know the places of its messages.
+        let is_exchange = call.kind() == Kind::Exchange;
+        if protocol == Protocol::Direct && !is_exchange {
             let needs_key = |peer: &u32| !self.links[*peer as usize].stages_receives();
             let peers: Vec<u32> = schedule.placing_ranks().filter(needs_key).collect();
             for peer in peers {
@@ -285,7 +332,10 @@ impl Rank {
             }
         }
         let digests = (0..self.links.len() as u32).map(|peer| call.digest_to(peer)).collect();
-        let execution = Execution::new(work, schedule, protocol, sequences, digests);
+        let mut execution = Execution::new(work, schedule, protocol, sequences, digests);
+        if is_exchange {
+            execution.lend_slots();
+        }
         let ready = execution.ready_at_start();
         self.executions.push(execution);
         ready.into_iter().for_each(|step| self.make_ready(work, step));
@@ -329,10 +379,12 @@ impl Rank {
             }
             Content::Freed => {
                 let is_valid = link.handle_freed(header.word(), self.slots);
+                let read = link.take_lent(header.word());
+                read.into_iter().for_each(|token| self.handle_end(token));
                 self.activate(from);
                 return if is_valid { Ok(()) } else { Err(invalid) };
             }
-            Content::Slot | Content::Placed | Content::Key => {}
+            Content::Slot | Content::Placed | Content::Key | Content::Lent => {}
         }
         if u32::from(header.slot) >= self.slots {
             return Err(invalid);
@@ -377,6 +429,19 @@ impl Rank {
                 let from = Memory::Slot { from, slot: header.slot, bytes };
                 let into = Memory::Output(Span { offset, bytes });
                 self.local.push_back(Output::Copy { token, work, from, into });
+            }
+            (Content::Lent, Place::Slot) if execution.schedule().combines_from_sender() => {
+                execution.hold_lent(step, header.slot);
+                self.links[from as usize].borrow(header.slot);
+                self.end_step(at, step);
+            }
+            (Content::Lent, Place::Output(offset)) => {
+                // The slot is free when the bytes have been read.
+                execution.hold(step, header.slot);
+                self.links[from as usize].borrow(header.slot);
+                let (token, slot) = (Token::Step(work, step), header.slot);
+                let into = Memory::Output(Span { offset, bytes });
+                self.local.push_back(Output::Fetch { token, work, from, slot, into });
             }
             (Content::Placed, Place::Output(_)) => {
                 self.free(from, header.slot);
@@ -439,9 +504,16 @@ impl Rank {
         self.executions.retain(|execution| execution.work() != work);
     }
 
-    /// Ranks for whose messages or keys a call waits, in ascending order, each once.
+    /// Ranks for whose messages or keys a call waits, or which are to read bytes of it, in
+    /// ascending order, each once.
     pub fn awaited(&self, work: Work) -> Vec<u32> {
-        self.position(work).map(|at| self.executions[at].awaited()).unwrap_or_default()
+        let Some(at) = self.position(work) else { return Vec::new() };
+        let mut ranks = self.executions[at].awaited();
+        let links = (0..).zip(&self.links);
+        ranks.extend(links.filter(|(_, link)| link.has_lent(work)).map(|(rank, _)| rank));
+        ranks.sort_unstable();
+        ranks.dedup();
+        ranks
     }
 
     fn position(&self, work: Work) -> Option<usize> {
@@ -456,7 +528,7 @@ impl Rank {
 
     /// Frees a slot. Notifies its sender at once if many are free.
     fn free(&mut self, from: u32, slot: u8) {
-        if self.links[from as usize].free(slot) == 1 {
+        if self.links[from as usize].free(slot) {
             self.returning.push_back(from);
         }
         if self.links[from as usize].is_short(self.slots)
@@ -502,65 +574,6 @@ impl Rank {
             }
         }
     }
-
-    /// Takes the next message to a rank, if there is one and it has a free slot.
-    fn next_message(&mut self, to: u32) -> Option<Output> {
-        let link = &mut self.links[to as usize];
-        if !link.has_slot() {
-            return None;
-        }
-        if let Some(queued) = link.first() {
-            let is_ready = match queued {
-                Queued::Key(_) => true,
-                Queued::Step(work, step) => match self.position(work) {
-                    Some(at) => self.executions[at].is_ready(step),
-                    // The call was given up.
-                    None => {
-                        self.links[to as usize].pop();
-                        return self.next_message(to);
-                    }
-                },
-            };
-            if is_ready {
-                self.links[to as usize].pop();
-                return match queued {
-                    Queued::Key(work) => self.key_message(to, work),
-                    Queued::Step(work, step) => self.message(to, work, step),
-                };
-            }
-        }
-        let (work, step) = self.links[to as usize].pop_ready()?;
-        self.message(to, work, step)
-    }
-
-    fn key_message(&mut self, to: u32, work: Work) -> Option<Output> {
-        let Some(at) = self.position(work) else { return self.next_message(to) };
-        let slot = self.links[to as usize].take_slot();
-        let header = self.executions[at].header(to, Content::Key, slot, 0);
-        Some(Output::SendKey { work, to, header })
-    }
-
-    fn message(&mut self, to: u32, work: Work, step: StepIndex) -> Option<Output> {
-        let Some(at) = self.position(work) else { return self.next_message(to) };
-        let slot = self.links[to as usize].take_slot();
-        let execution = &self.executions[at];
-        let Action::Send { from, place, .. } = execution.schedule().action(step) else {
-            unreachable!("only steps that send are queued");
-        };
-        let (content, target) = match place {
-            Place::Output(offset)
-                if execution.protocol() == Protocol::Direct
-                    && !self.links[to as usize].stages_sends() =>
-            {
-                (Content::Placed, Target::Output(offset))
-            }
-            _ => (Content::Slot, Target::Slot),
-        };
-        let number = execution.schedule().number(step);
-        let header = execution.header(to, content, slot, number);
-        let (token, bytes) = (Token::Step(work, step), execution.memory(from));
-        Some(Output::Write(Write { token, work, to, bytes, target, header }))
-    }
 }
 
 impl Memory {
@@ -568,7 +581,7 @@ impl Memory {
     pub fn bytes(self) -> u32 {
         match self {
             Memory::Input(span) | Memory::Output(span) => span.bytes,
-            Memory::Slot { bytes, .. } => bytes,
+            Memory::Slot { bytes, .. } | Memory::Lent { bytes, .. } => bytes,
         }
     }
 }

@@ -124,6 +124,8 @@ pub struct Schedule {
     arrivals: BTreeMap<u32, Vec<StepIndex>>,
     /// For each step: those that wait for it.
     waiting: Vec<Vec<StepIndex>>,
+    /// True if bytes that are received to be combined are only ever the second operand.
+    combines_from_sender: bool,
 }
 
 impl Schedule {
@@ -202,6 +204,12 @@ impl Schedule {
         self.arrivals.iter().filter(move |(_, steps)| steps.iter().any(is_placed)).map(|at| *at.0)
     }
 
+    /// True if a rank may combine bytes straight from the memory of their sender: each is used
+    /// once, as the second operand, and never a result.
+    pub(crate) fn combines_from_sender(&self) -> bool {
+        self.combines_from_sender
+    }
+
     /// The action of a step.
     pub(crate) fn action(&self, step: StepIndex) -> Action {
         self.steps[step.index()].action
@@ -230,16 +238,23 @@ pub(crate) struct Builder<'a> {
     users: Vec<u32>,
     /// For each receiving step: the last step that has written its slot.
     writers: Vec<StepIndex>,
+    combines_from_sender: bool,
 }
 
 impl<'a> Builder<'a> {
     fn new(shape: Shape<'a>) -> Self {
-        Builder { shape, steps: Vec::new(), users: Vec::new(), writers: Vec::new() }
+        Builder {
+            shape,
+            steps: Vec::new(),
+            users: Vec::new(),
+            writers: Vec::new(),
+            combines_from_sender: false,
+        }
     }
 
     fn finish(self) -> Schedule {
-        let Builder { steps, users, .. } = self;
-        let mut schedule = Schedule { users, ..Schedule::default() };
+        let Builder { steps, users, combines_from_sender, .. } = self;
+        let mut schedule = Schedule { users, combines_from_sender, ..Schedule::default() };
         let mut sent = BTreeMap::new();
         schedule.waiting = vec![Vec::new(); steps.len()];
         for (at, step) in steps.iter().enumerate() {
@@ -261,6 +276,11 @@ impl<'a> Builder<'a> {
             step.after.iter().for_each(|before| schedule.waiting[before.index()].push(index));
         }
         Schedule { steps, ..schedule }
+    }
+
+    /// Allows what [`Schedule::combines_from_sender`] says.
+    pub(crate) fn combine_from_sender(&mut self) {
+        self.combines_from_sender = true;
     }
 
     pub(crate) fn rank(&self) -> u32 {

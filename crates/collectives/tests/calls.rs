@@ -20,6 +20,8 @@ const KINDS: [Kind; 9] = [
     Kind::Barrier,
 ];
 
+const PROTOCOLS: [Protocol; 3] = [Protocol::Staged, Protocol::Direct, Protocol::Lent];
+
 /// A call of every rank, with inputs, and the outputs to expect.
 struct Case {
     calls: Vec<Call>,
@@ -194,12 +196,12 @@ fn every_algorithm_gives_the_bytes_of_a_plain_computation() {
     for kind in KINDS {
         for algorithm in Algorithm::of(kind) {
             for ranks in GROUPS {
-                for round in 0..6 {
+                for round in 0..9 {
                     seed += 1;
                     let mut random = Random::new(seed);
                     let longest = [0, 40, 300, 900][random.below(4)];
                     let case = case(kind, ranks, longest, &mut random);
-                    let protocol = [Protocol::Staged, Protocol::Direct][round as usize % 2];
+                    let protocol = PROTOCOLS[round as usize % 3];
                     let is_in_place = kind != Kind::Exchange && random.below(2) == 0;
                     let job = job(&case, *algorithm, protocol, is_in_place);
                     let hosts = hosts_of(ranks, &mut random);
@@ -226,7 +228,7 @@ fn several_calls_at_a_time_do_not_mix() {
             let kind = KINDS[random.below(KINDS.len())];
             let case = case(kind, ranks, 300, &mut random);
             let able = Algorithm::of(kind);
-            let protocol = [Protocol::Staged, Protocol::Direct][random.below(2)];
+            let protocol = PROTOCOLS[random.below(3)];
             jobs.push(job(&case, able[random.below(able.len())], protocol, false));
             cases.push(case);
         }

@@ -14,6 +14,7 @@ use crate::spin;
 use fairway::SocketShortage;
 use fairway_collectives::{
     Algorithm, Call, Costs, Kind, Message, Piece, Protocol, Reduction, Schedule, Shape, choose,
+    choose_for_readers,
 };
 use std::collections::HashMap;
 use std::fmt;
@@ -23,6 +24,9 @@ use std::time::Duration;
 
 /// Number of schedules that are kept for further calls like them.
 const KEPT: usize = 64;
+
+/// Maximum length of a message that its receiver reads from the memory of its sender, in bytes.
+const LENT_MAX: u32 = 4 << 20;
 
 /// One rank of a group of processes. All ranks must call the same operations in the same order,
 /// except for sends, receives and exchanges, which concern only the ranks that they name.
@@ -37,6 +41,8 @@ pub struct Communicator {
     hosts: Vec<u32>,
     options: Options,
     costs: Costs,
+    /// True if all ranks read the memory of each other.
+    are_readers: bool,
     shortage: Option<SocketShortage>,
     schedules: Mutex<HashMap<(Call, bool), Planned>>,
 }
@@ -76,6 +82,7 @@ impl Communicator {
             ranks,
             hosts: group.hosts,
             costs: options.costs.unwrap_or_default(),
+            are_readers: group.are_readers,
             options,
             shortage,
             schedules: Mutex::new(HashMap::new()),
@@ -387,6 +394,25 @@ impl Communicator {
         self.schedules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The algorithm in which the ranks read the messages of a call from the memory of their
+    /// senders, if they can and the call is long enough. The same at all ranks.
+    fn algorithm_of_readers(&self, call: &Call) -> Option<Algorithm> {
+        let ranks = u64::from(self.ranks);
+        let longest = match call {
+            Call::AllReduce { bytes, .. } => *bytes / ranks,
+            Call::Broadcast { bytes, .. } => *bytes,
+            Call::ReduceScatter { pieces, .. }
+            | Call::AllGather { pieces }
+            | Call::Gather { pieces, .. }
+            | Call::Scatter { pieces, .. } => pieces.iter().copied().max().unwrap_or(0),
+            // Each pair of ranks knows its own messages only, so short ones may be among them.
+            Call::Exchange { .. } => u64::MAX,
+            Call::Reduce { .. } | Call::Barrier => 0,
+        };
+        let is_long = longest >= u64::from(self.options.lend_from);
+        (self.are_readers && is_long).then(|| choose_for_readers(call, self.ranks)).flatten()
+    }
+
     /// Chooses how a call is executed, and makes its schedule.
     fn plan(&self, call: &Call, is_in_place: bool) -> Planned {
         let key = (call.clone(), is_in_place);
@@ -394,20 +420,27 @@ impl Communicator {
             return planned.clone();
         }
         let able = Algorithm::of(call.kind());
-        let algorithm = self.options.algorithm.filter(|algorithm| able.contains(algorithm));
+        let wanted = self.options.algorithm.filter(|algorithm| able.contains(algorithm));
+        let of_readers = self.algorithm_of_readers(call);
+        let algorithm = wanted.or(of_readers);
         let algorithm =
             algorithm.unwrap_or_else(|| choose(call, self.ranks, &self.hosts, &self.costs));
         let means = self.options.means();
+        // Bytes that are combined on the way are in slots, unless the algorithm is for readers.
+        let reads = of_readers == Some(algorithm);
+        let (message_bytes, protocol) = match reads {
+            true => (LENT_MAX, Protocol::Lent),
+            false => (means.message_bytes(call, self.ranks), means.protocol(call)),
+        };
         let shape = Shape {
             rank: self.rank,
             ranks: self.ranks,
-            slot_bytes: means.message_bytes(call, self.ranks),
+            slot_bytes: message_bytes,
             slots: means.slots,
             is_in_place,
             hosts: &self.hosts,
         };
         let schedule = Arc::new(Schedule::new(call, algorithm, &shape));
-        let protocol = means.protocol(call);
         let planned = Planned { schedule, protocol, algorithm };
         let mut kept = self.kept();
         if kept.len() >= KEPT {

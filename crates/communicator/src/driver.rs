@@ -2,10 +2,11 @@
 
 mod bytes;
 mod failing;
+mod lending;
 
 use crate::buffer::Buffer;
 use crate::error::{Error, Failure};
-use crate::near;
+use crate::lending::Seal;
 use crate::options::Options;
 use crate::setup::Connections;
 use crate::spin;
@@ -70,6 +71,8 @@ pub(crate) struct Driver {
     /// Copies of short messages, one for each slot of each other rank.
     eager: Segment,
     status: Status,
+    /// Broken when the group ends.
+    seal: Seal,
     options: Options,
     jobs: BTreeMap<Work, Job>,
     ended: BTreeMap<Work, Outcome>,
@@ -78,7 +81,11 @@ pub(crate) struct Driver {
     failure: Option<Failure>,
     /// The first message that ends the group, until the messages before it have been handled.
     unfit: Option<RankError>,
-    /// For each rank: whether it is known to send through slots only.
+    /// Bytes of another rank that are being combined.
+    scratch: Box<[u8]>,
+    /// A failure that was found in the middle of a call.
+    found: Option<Failure>,
+    /// For each rank: whether it is known to share slots with this one.
     is_near: Vec<bool>,
     /// True if an operation has failed since the peers were looked at.
     has_gone: bool,
@@ -96,13 +103,15 @@ pub(crate) struct Parts {
     pub(crate) slots: Segment,
     pub(crate) eager: Segment,
     pub(crate) status: Status,
+    pub(crate) seal: Seal,
     pub(crate) options: Options,
 }
 
 impl Driver {
     pub(crate) fn new(parts: Parts) -> Driver {
-        let Parts { context, jetty, own, connections, slots, eager, status, options } = parts;
+        let Parts { context, jetty, own, connections, slots, eager, status, seal, options } = parts;
         let mut rank = Rank::new(own, connections.ranks(), options.slots);
+        rank.return_late();
         let outbox = Outbox::new(own, options.means());
         for to in 0..connections.ranks() {
             if connections.get(to).is_some_and(|connection| connection.near.is_some()) {
@@ -119,6 +128,7 @@ impl Driver {
             slots,
             eager,
             status,
+            seal,
             options,
             jobs: BTreeMap::new(),
             ended: BTreeMap::new(),
@@ -126,6 +136,8 @@ impl Driver {
             completions: Vec::new(),
             failure: None,
             unfit: None,
+            scratch: vec![0; bytes::SCRATCH].into(),
+            found: None,
             has_gone: false,
             missed_since: None,
             checked: Instant::now(),
@@ -185,9 +197,7 @@ impl Driver {
             Call::Exchange { is_collective: false, .. } => UNNUMBERED,
             _ => self.status.begin(&description)?,
         };
-        if protocol == Protocol::Direct {
-            self.find_near_ranks()?;
-        }
+        self.find_near_ranks()?;
         let keys = BTreeMap::new();
         let started = Instant::now();
         let (begun, error) = match self.rank.start(&call, schedule, protocol) {
@@ -211,23 +221,6 @@ impl Driver {
         }
         self.advance()?;
         Ok(begun)
-    }
-
-    /// Finds out which other ranks send to this one through slots only. A rank whose slots this one
-    /// has not mapped is not asked about: it gets a key, which it need not use.
-    fn find_near_ranks(&mut self) -> Result<(), Error> {
-        let ranks = self.connections.ranks();
-        for from in 0..ranks {
-            let connection = self.connections.get(from);
-            if !self.is_near[from as usize]
-                && connection.is_some_and(|connection| connection.near.is_some())
-                && near::is_mapped_by(from, &self.slots, ranks, &self.options)?
-            {
-                self.is_near[from as usize] = true;
-                self.rank.stage_receives(from);
-            }
-        }
-        Ok(())
     }
 
     /// Takes the outcome of a call that has ended.
@@ -331,6 +324,9 @@ impl Driver {
                 self.jobs.remove(&work);
                 self.ended.insert(work, Ok(()));
             }
+            if let Some(failure) = self.found.take() {
+                self.fail(failure);
+            }
         }
         Ok(())
     }
@@ -350,10 +346,16 @@ impl Driver {
                 }
                 self.rank.handle_end(token);
             }
+            Output::Fetch { token, work, from, slot, into } => {
+                if self.fetch(work, (from, slot), into)? {
+                    self.rank.handle_end(token);
+                }
+            }
             Output::Notify { to, header } => self.outbox.notify(to, header),
             Output::Combine { token, work, both, into, is_last } => {
-                self.combine(work, both, into, is_last);
-                self.rank.handle_end(token);
+                if self.combine(work, both, into, is_last)? {
+                    self.rank.handle_end(token);
+                }
             }
             Output::Copy { token, work, from, into } => {
                 self.copy(work, from, into);
@@ -368,6 +370,10 @@ impl Driver {
     fn write(&mut self, write: &Write) -> Result<(), Error> {
         let Write { token, work, to, bytes: memory, target, header } = *write;
         let goal = match target {
+            Target::Lent => {
+                self.lend(write);
+                return Ok(());
+            }
             Target::Slot => self.slot_of(to, header.slot),
             Target::Output(offset) => {
                 let key = self.jobs.get(&work).and_then(|job| job.keys.get(&to));
@@ -398,7 +404,7 @@ impl Driver {
     fn register(&mut self, work: Work, memory: Memory) -> Result<(), Error> {
         let job = self.jobs.get_mut(&work).expect("a call under way has a job");
         match memory {
-            Memory::Slot { .. } => {}
+            Memory::Slot { .. } | Memory::Lent { .. } => {}
             Memory::Input(_) => job.input.register(&self.context, job.input_rights())?,
             Memory::Output(_) => job.register_output(&self.context)?,
         }
@@ -464,6 +470,7 @@ impl Driver {
             Source::Own(_, Memory::Slot { from, slot, bytes }) => {
                 (&self.slots, self.outbox.slot_offset(from, slot), bytes)
             }
+            Source::Own(_, Memory::Lent { .. }) => unreachable!("no rank sends what is lent"),
             Source::Own(work, Memory::Input(Span { offset, bytes })) => {
                 let job = self.job(work);
                 (registered(&job.input), job.input_offset + offset, bytes)

@@ -40,7 +40,8 @@
 //!
 //! **Modules.** `communicator`: the operations. `driver`: executes what the state machine of the
 //! rank asks for. `setup`: connects all ranks. `rendezvous`: how they find each other. `member`:
-//! what they tell each other then. `near`: slots that ranks of one host share. `status`: what a
+//! what they tell each other then. `near`: slots that ranks of one host share. `lending`: buffers
+//! that they read from each other's memory. `status`: what a
 //! rank publishes about its calls. `buffer`: the application's memory. `costs`: measures what the
 //! choice of algorithms needs. `background`: the thread that continues calls while no thread of the
 //! application waits for them. `spin`: how long a waiting thread polls before it sleeps.
@@ -56,6 +57,7 @@ mod costs;
 mod driver;
 mod element;
 mod error;
+mod lending;
 mod member;
 mod near;
 mod options;

@@ -1,10 +1,11 @@
 //! What a rank tells the others at the rendezvous.
 
+use crate::lending::SealKey;
 use fairway::SegmentKey;
 use std::net::SocketAddr;
 
 /// First bytes of a record. The last one is the version.
-const MAGIC: [u8; 4] = *b"FWM\x01";
+const MAGIC: [u8; 4] = *b"FWM\x02";
 
 /// One rank, as the others need to know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,15 +23,20 @@ pub(crate) struct Member {
     pub(crate) status: SegmentKey,
     /// Number and length of its slots.
     pub(crate) shape: (u32, u32),
+    /// By which the other ranks of its host read what it lends.
+    pub(crate) seal: SealKey,
 }
 
 impl Member {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(self.host.to_be_bytes());
-        for word in [self.jetty, self.token, self.shape.0, self.shape.1] {
+        let process = self.seal.process;
+        for word in [self.jetty, self.token, self.shape.0, self.shape.1, process] {
             bytes.extend(word.to_be_bytes());
         }
+        bytes.extend(self.seal.address.to_be_bytes());
+        bytes.extend(self.seal.value.to_be_bytes());
         bytes.extend(self.slots.to_bytes());
         bytes.extend(self.status.to_bytes());
         bytes.extend(self.address.to_string().as_bytes());
@@ -41,12 +47,15 @@ impl Member {
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Member> {
         let rest = bytes.strip_prefix(&MAGIC)?;
         let (host, rest) = rest.split_first_chunk::<8>()?;
-        let mut words = [0; 4];
+        let mut words = [0; 5];
         let mut rest = rest;
         for word in &mut words {
             let (bytes, after) = rest.split_first_chunk::<4>()?;
             (*word, rest) = (u32::from_be_bytes(*bytes), after);
         }
+        let (address, rest) = rest.split_first_chunk::<8>()?;
+        let (value, rest) = rest.split_first_chunk::<8>()?;
+        let (address, value) = (u64::from_be_bytes(*address), u64::from_be_bytes(*value));
         let (slots, rest) = rest.split_first_chunk::<{ SegmentKey::BYTES }>()?;
         let (status, rest) = rest.split_first_chunk::<{ SegmentKey::BYTES }>()?;
         Some(Member {
@@ -57,6 +66,7 @@ impl Member {
             slots: SegmentKey::from_bytes(slots),
             status: SegmentKey::from_bytes(status),
             shape: (words[2], words[3]),
+            seal: SealKey { process: words[4], address, value },
         })
     }
 }
@@ -70,10 +80,12 @@ mod tests {
         let key = |word| SegmentKey { token_id: word, token_value: 2, address: 3, length: 4 };
         let address = "[fe80::1%3]:4810".parse().unwrap_or_else(|_| ([127, 0, 0, 1], 4810).into());
         let (slots, status) = (key(5), key(6));
-        let member = Member { address, host: 7, jetty: 8, token: 9, slots, status, shape: (1, 2) };
+        let seal = SealKey { process: 10, address: 11, value: 12 };
+        let (host, jetty, token, shape) = (7, 8, 9, (1, 2));
+        let member = Member { address, host, jetty, token, slots, status, shape, seal };
         let bytes = member.to_bytes();
         assert_eq!(Member::from_bytes(&bytes), Some(member));
-        for end in 0..MAGIC.len() + 72 {
+        for end in 0..MAGIC.len() + 92 {
             assert_eq!(Member::from_bytes(&bytes[..end]), None, "{end} bytes");
         }
         assert_eq!(Member::from_bytes(b"GET / HTTP/1.1"), None);

@@ -2,7 +2,8 @@
 //! and only notifies it by a packet.
 //!
 //! Behind the slots of a rank is a byte for each other rank, which that rank sets when it has
-//! mapped them. The owner then expects that all bytes from it come through slots. A rank whose
+//! mapped them. The owner then expects that all bytes from it come through slots, or are read from
+//! its memory if the byte says that the other rank can do that (`lending`). A rank whose
 //! packets must take the network, because it is emulated or because the user wants it, neither maps
 //! slots nor shares its own.
 
@@ -11,6 +12,15 @@ use crate::member::Member;
 use crate::options::Options;
 use crate::setup::Connections;
 use fairway::{Context, Memory, Segment};
+
+/// What another rank can do, as its byte says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nearness {
+    /// It has mapped the slots.
+    Mapped = 1,
+    /// It can also read what their owner lends.
+    Reads = 2,
+}
 
 /// Memory for the slots of a rank, and for the bytes behind them.
 pub(crate) fn slots(ranks: u32, options: &Options, context: &Context) -> Result<Memory, Error> {
@@ -47,18 +57,22 @@ pub(crate) fn map(
         }
         // Without the mapping, messages take the network.
         let memory = connection.peer.memory(connection.slots).ok();
-        connection.near = memory.filter(|memory| memory.copy_in(mark, &[1]));
+        let can_read = options.lend_from < u32::MAX && member.seal.can_read();
+        connection.seal = can_read.then_some(member.seal);
+        let nearness = if can_read { Nearness::Reads } else { Nearness::Mapped };
+        connection.near = memory.filter(|memory| memory.copy_in(mark, &[nearness as u8]));
     }
 }
 
-/// True if the rank `from` has mapped the slots of this one.
-pub(crate) fn is_mapped_by(
+/// What the rank `from` can do, if it has mapped the slots of this one.
+pub(crate) fn nearness_of(
     from: u32,
     slots: &Segment,
     ranks: u32,
     options: &Options,
-) -> Result<bool, Error> {
+) -> Result<Option<Nearness>, Error> {
     let mut mark = [0];
     slots.read_at(marks(ranks, options) + u64::from(from), &mut mark)?;
-    Ok(mark == [1])
+    let known = [Nearness::Mapped, Nearness::Reads];
+    Ok(known.into_iter().find(|nearness| mark == [*nearness as u8]))
 }

@@ -28,6 +28,10 @@ pub struct Options {
     /// Length of output buffers, in bytes, from which on messages go straight to their place
     /// instead of through slots (default: 128 KiB).
     pub direct_from: u64,
+    /// Length of messages, in bytes, from which on a rank reads them from the buffer of a sender on
+    /// the same host instead of taking them from a slot, if they are not to be combined (default:
+    /// 128 KiB; `u32::MAX`: never).
+    pub lend_from: u32,
 }
 
 impl Default for Options {
@@ -42,6 +46,7 @@ impl Default for Options {
             slot_bytes: means.slot_bytes,
             slots: means.slots,
             direct_from: means.direct_from,
+            lend_from: 128 << 10,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::driver::Parts;
 use crate::error::Error;
+use crate::lending::{Seal, SealKey};
 use crate::member::Member;
 use crate::near;
 use crate::options::Options;
@@ -16,8 +17,14 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, Instant};
 
-/// Lowest bits of the immediate data by which a rank introduces itself: no header has them.
+/// Lowest bits of the immediate data by which a rank introduces itself: no header has them. The
+/// number of the rank follows from bit 8 on.
 const HELLO: u64 = 7;
+
+/// Bits of the second message of a rank, after it has connected to all others: whether it can read
+/// the memory of all.
+const READY: u64 = 1 << 48;
+const READS_ALL: u64 = 1 << 49;
 
 /// Maximum number of ranks of a group.
 const RANKS_MAX: u32 = 4096;
@@ -33,6 +40,8 @@ pub(crate) struct Connection {
     pub(crate) status: SegmentKey,
     /// Its slots, if they are mapped into this process.
     pub(crate) near: Option<RemoteMemory>,
+    /// By which this rank reads what the other one lends, if it can.
+    pub(crate) seal: Option<SealKey>,
 }
 
 /// All other ranks.
@@ -86,6 +95,8 @@ pub(crate) struct Group {
     pub(crate) parts: Parts,
     pub(crate) early: Vec<Completion>,
     pub(crate) hosts: Vec<u32>,
+    /// True if all ranks can read the memory of each other.
+    pub(crate) are_readers: bool,
 }
 
 /// Meets the other ranks at the rendezvous, and connects to all of them.
@@ -121,6 +132,7 @@ pub(crate) fn connect(
     for _ in 0..receives {
         jetty.post_receive(slots.slice(0..0), u64::MAX)?;
     }
+    let seal = Seal::new(RandomState::new().build_hasher().finish());
     let own = Member {
         address,
         host: host_number(),
@@ -129,17 +141,23 @@ pub(crate) fn connect(
         slots: slots.key(),
         status: status.segment().key(),
         shape: (options.slots, options.slot_bytes),
+        seal: seal.key(),
     };
     let members = meet(&own, ranks, rendezvous, &options)?;
-    let (mut connections, early) = mesh(rank, &members, (&context, &jetty, &slots), deadline)?;
+    let means = (&context, &jetty, &slots);
+    let mut arrivals = Arrivals::new(rank, members.len());
+    let mut connections = mesh(rank, &members, means, (&mut arrivals, deadline))?;
     near::map(&mut connections, rank, &members, &options, &context);
+    let are_readers = agree_to_read(&connections, (&jetty, &slots), &mut arrivals, deadline)?;
+    let early = arrivals.early;
     let mut different: Vec<u64> = members.iter().map(|member| member.host).collect();
     different.sort_unstable();
     different.dedup();
     let host = |member: &Member| different.binary_search(&member.host).unwrap_or(0) as u32;
     let hosts = members.iter().map(host).collect();
-    let parts = Parts { context, jetty, own: rank, connections, slots, eager, status, options };
-    Ok(Group { parts, early, hosts })
+    let own = rank;
+    let parts = Parts { context, jetty, own, connections, slots, eager, status, seal, options };
+    Ok(Group { parts, early, hosts, are_readers })
 }
 
 fn check(rank: u32, ranks: u32, options: &Options) -> Result<(), Error> {
@@ -186,67 +204,125 @@ fn meet(
     }
 }
 
+/// Messages of other ranks during set-up.
+struct Arrivals {
+    own: u32,
+    peers: Vec<Option<Peer>>,
+    /// For each rank that has connected to all others: whether it can read the memory of all.
+    ready: Vec<Option<bool>>,
+    /// Messages of calls that others have begun already.
+    early: Vec<Completion>,
+}
+
+impl Arrivals {
+    fn new(own: u32, ranks: usize) -> Arrivals {
+        Arrivals { own, peers: vec![None; ranks], ready: vec![None; ranks], early: Vec::new() }
+    }
+
+    /// Receives messages until `is_there` is true for all other ranks.
+    fn wait(
+        &mut self,
+        (jetty, slots): (&Jetty, &Segment),
+        is_there: impl Fn(&Arrivals, usize) -> bool,
+        deadline: Instant,
+    ) -> Result<(), Error> {
+        let own = self.own as usize;
+        let others: Vec<_> = (0..self.peers.len()).filter(|rank| *rank != own).collect();
+        loop {
+            let missing = others.iter().filter(|rank| !is_there(self, **rank));
+            let missing: Vec<_> = missing.map(usize::to_string).collect();
+            if missing.is_empty() {
+                return Ok(());
+            }
+            let completion = match jetty.wait(left(deadline)) {
+                Ok(completion) => completion,
+                Err(fairway::Error::Timeout { .. }) => {
+                    return Err(Error::Rendezvous(format!(
+                        "ranks {} did not connect in time: \
+                         check that UDP packets between the hosts arrive",
+                        missing.join(", ")
+                    )));
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let done = completion.result().map_err(fairway::Error::from)?;
+            match done.immediate {
+                Some(bits) if bits & 7 == HELLO => {
+                    jetty.post_receive(slots.slice(0..0), u64::MAX)?;
+                    self.take(bits, jetty.peer_of(&done));
+                }
+                Some(_) => self.early.push(done),
+                None => {}
+            }
+        }
+    }
+
+    /// Takes a message of set-up.
+    fn take(&mut self, bits: u64, peer: Option<Peer>) {
+        let rank = (bits >> 8) as u32 as usize;
+        if rank >= self.peers.len() {
+            return;
+        }
+        if bits & READY != 0 {
+            self.ready[rank] = Some(bits & READS_ALL != 0);
+        } else {
+            self.peers[rank] = peer;
+        }
+    }
+}
+
 /// Connects to the ranks below, and waits for those above, which introduce themselves.
 fn mesh(
     rank: u32,
     members: &[Member],
     (context, jetty, slots): (&Context, &Jetty, &Segment),
-    deadline: Instant,
-) -> Result<(Connections, Vec<Completion>), Error> {
-    let mut peers: Vec<Option<Peer>> = vec![None; members.len()];
+    (arrivals, deadline): (&mut Arrivals, Instant),
+) -> Result<Connections, Error> {
     for (below, member) in members.iter().enumerate().take(rank as usize) {
         let peer = context.connect_when_up(member.address, left(deadline))?;
         let hello = HELLO | u64::from(rank) << 8;
         let notify = NotifyTarget::new(To::new(member.jetty).token(member.token), hello);
         jetty.send_immediate(&peer, notify, slots.slice(0..0), u64::MAX)?;
-        peers[below] = Some(peer);
+        arrivals.peers[below] = Some(peer);
     }
-    let mut early = Vec::new();
-    let is_missing = |peers: &[Option<Peer>]| {
-        peers.iter().enumerate().any(|(at, peer)| at as u32 != rank && peer.is_none())
-    };
-    while is_missing(&peers) {
-        let completion = match jetty.wait(left(deadline)) {
-            Ok(completion) => completion,
-            Err(fairway::Error::Timeout { .. }) => {
-                let missing = (0..peers.len()).filter(|at| peers[*at].is_none());
-                let missing = missing.filter(|at| *at as u32 != rank).map(|at| at.to_string());
-                let missing = missing.collect::<Vec<_>>().join(", ");
-                return Err(Error::Rendezvous(format!(
-                    "ranks {missing} did not connect in time: \
-                     check that UDP packets between the hosts arrive"
-                )));
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let done = completion.result().map_err(fairway::Error::from)?;
-        match done.immediate {
-            Some(bits) if bits & 7 == HELLO => {
-                jetty.post_receive(slots.slice(0..0), u64::MAX)?;
-                let above = (bits >> 8) as usize;
-                if let Some(place) = peers.get_mut(above) {
-                    *place = jetty.peer_of(&done);
-                }
-            }
-            Some(_) => early.push(done),
-            None => {}
-        }
-    }
+    let is_connected = |arrivals: &Arrivals, rank: usize| arrivals.peers[rank].is_some();
+    arrivals.wait((jetty, slots), is_connected, deadline)?;
     let mut connections = Connections {
         all: Vec::new(),
         by_channel: HashMap::new(),
         gone: vec![None; members.len()],
     };
-    for (at, (peer, member)) in peers.into_iter().zip(members).enumerate() {
-        if let Some(peer) = &peer {
+    for (at, (peer, member)) in arrivals.peers.iter().zip(members).enumerate() {
+        if let Some(peer) = peer {
             connections.by_channel.insert(peer.channel(), at as u32);
         }
         let to = To::new(member.jetty).token(member.token);
         let (slots, status) = (member.slots, member.status);
-        let connection = |peer| Connection { peer, to, slots, status, near: None };
-        connections.all.push(peer.map(connection));
+        let connection = |peer| Connection { peer, to, slots, status, near: None, seal: None };
+        connections.all.push(peer.clone().map(connection));
     }
-    Ok((connections, early))
+    Ok(connections)
+}
+
+/// Finds out whether all ranks can read the memory of each other, and share slots. All find the
+/// same. Afterwards the slots of this rank say what the others can do.
+fn agree_to_read(
+    connections: &Connections,
+    (jetty, slots): (&Jetty, &Segment),
+    arrivals: &mut Arrivals,
+    deadline: Instant,
+) -> Result<bool, Error> {
+    let others = || connections.all.iter().flatten();
+    let reads_all = others().all(|other| other.near.is_some() && other.seal.is_some());
+    let reads = if reads_all { READS_ALL } else { 0 };
+    let ready = HELLO | u64::from(arrivals.own) << 8 | READY | reads;
+    for other in others() {
+        let notify = NotifyTarget::new(other.to, ready);
+        jetty.send_immediate(&other.peer, notify, slots.slice(0..0), u64::MAX)?;
+    }
+    let is_ready = |arrivals: &Arrivals, rank: usize| arrivals.ready[rank].is_some();
+    arrivals.wait((jetty, slots), is_ready, deadline)?;
+    Ok(reads_all && arrivals.ready.iter().flatten().all(|reads| *reads))
 }
 
 fn zeroed(bytes: usize) -> Result<Memory, Error> {

@@ -20,7 +20,7 @@ use fairway_observe::{Meter, Probe};
 use fairway_runtime::Dscp;
 use fairway_runtime::clock;
 use fairway_ub::wire::{
-    self, BYPASS, Cna, GROUP_MAX, PADDED_HELLOS, PARTS, PATHS_MAX, PORTS_MAX, Parameters,
+    self, BYPASS, Cna, GROUP_MAX, PADDED_HELLOS, PARTS, PATHS_MAX, PORTS_MAX, Parameters, RETIRE,
     SLOTS_MAX, UNRELIABLE,
 };
 
@@ -84,7 +84,7 @@ impl Default for Builder {
             paths: 16,
             policy: Ok(Policies::default()),
             mtu: None,
-            capabilities: PADDED_HELLOS | UNRELIABLE | BYPASS | PARTS,
+            capabilities: PADDED_HELLOS | UNRELIABLE | BYPASS | PARTS | RETIRE,
             evict_idle: Some(wire::Duration::from_secs(300)),
             limits: Limits::default(),
             profile: Profile::default(),
@@ -215,8 +215,7 @@ impl Builder {
     /// Measures the reaction time of this side: from an acknowledgement to the congestion control's
     /// decision, and from data to its acknowledgement ([`Context::take_control_latency`]).
     /// `samples` is the capacity for each of the two, at 8 bytes a sample, allocated when the
-    /// context is built. 0, the default, disables the measurement. While it is enabled, the kernel
-    /// timestamps every packet, which costs some tens of nanoseconds more per packet.
+    /// context is built. 0, the default, disables the measurement.
     #[must_use]
     pub fn measure_control_latency(mut self, samples: usize) -> Self {
         self.control_latency_samples = samples;

@@ -436,6 +436,9 @@ impl Context {
             Notice::PathShortened(state) => Event::PathShortened(self.peer(state)),
             Notice::PathDown(state, path) => Event::PathDown { peer: self.peer(state), path },
             Notice::PathUp(state, path) => Event::PathUp { peer: self.peer(state), path },
+            Notice::ChannelDead(state, channel) => {
+                Event::ChannelDead { peer: self.peer(state), channel }
+            }
             Notice::JettyFault { jetty, status, state } => {
                 Event::JettyFault { jetty: jetty.value(), status, state }
             }

@@ -37,7 +37,7 @@ use crate::socket_shortage::SocketShortage;
 
 pub(crate) use channels::{Channel, Channels};
 use hints::HintWords;
-pub(crate) use interests::{DUE_MAX, Interests, WaitCondition, WakeTarget};
+pub(crate) use interests::{Due, Interests, WaitCondition, WakeTarget};
 use jetties::Jetties;
 use mailboxes::Mailboxes;
 pub use tenant::Tenant;
@@ -91,6 +91,8 @@ pub struct Core {
     pub(crate) keys_refused: u64,
     pub(crate) notices: VecDeque<Notice>,
     pub(crate) interests: Interests,
+    /// Set when a message of a peer has arrived.
+    pub(crate) has_delivered: bool,
     /// Number of events that a sleeping thread may wait for.
     pub(crate) changes: u64,
     pub(crate) counters: NicCounters,
@@ -175,6 +177,7 @@ pub(crate) enum Notice {
     PathShortened(Arc<PeerState>),
     PathDown(Arc<PeerState>, u8),
     PathUp(Arc<PeerState>, u8),
+    ChannelDead(Arc<PeerState>, u32),
     JettyFault { jetty: JettyId, status: Status, state: JettyState },
     JettyDrained { jetty: JettyId },
 }
@@ -213,6 +216,7 @@ impl Core {
             keys_refused: 0,
             notices: VecDeque::with_capacity(NOTICES_MAX),
             interests: Interests::new(),
+            has_delivered: false,
             changes: 0,
             counters: NicCounters::default(),
             policy: Policies::default(),
@@ -353,13 +357,18 @@ impl Core {
 
     /// Records the state and counters of an engine, for other threads to read.
     pub(crate) fn note(&mut self, io: &Io) {
+        self.note_unsent(io);
         let note = &mut self.engines[io.engine as usize];
-        note.unsent = !io.outbox.is_idle();
         note.port = *io.sockets.datapath.port().counters();
         if note.io_errors != io.sockets.errors {
             note.io_errors = io.sockets.errors;
             note.last_error.clone_from(&io.sockets.last_error);
         }
+    }
+
+    /// Records whether an engine has packets that wait to be sent.
+    pub(crate) fn note_unsent(&mut self, io: &Io) {
+        self.engines[io.engine as usize].unsent = !io.outbox.is_idle();
     }
 
     /// True if no packet that waits to be sent, or is being sent, refers to memory.

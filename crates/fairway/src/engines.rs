@@ -22,7 +22,7 @@ use fairway_runtime::{
 use fairway_ub::wire::Duration;
 
 use crate::core::Core;
-use crate::protocol::Io;
+use crate::protocol::{Io, wait_of};
 use crate::shared::Shared;
 
 /// Time for which an idle thread polls before it sleeps.
@@ -166,6 +166,8 @@ fn handle(shared: &Shared, io: &mut Io, socket: usize, arrival: &Arrival<'_>) {
             .iter_mut()
             .for_each(|deferred_copies| deferred_copies.place(arrival));
     }
+    // Another engine may have received packets meanwhile.
+    locked.core.nic.set_host_wait(wait_of(arrival));
     locked.core.finish_deferred_copies(io, clock::now());
     locked.core.drain_events();
     shared.run_pending_and_unlock(locked);

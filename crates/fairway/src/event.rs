@@ -31,6 +31,15 @@ pub enum Event {
     /// connection was closed, and operations to the peer have completed as flushed. The next
     /// connection finds the length that fits.
     PathShortened(Peer),
+    /// One of the channels to a peer is dead, or the peer has found it dead, while another one
+    /// works. The connection goes on without it: WRITEs and READs that were under way on it go by
+    /// the others, and nothing has failed.
+    ChannelDead {
+        /// The peer at the other end.
+        peer: Peer,
+        /// The channel's place among those of the connection, 0 for the first.
+        channel: u32,
+    },
     /// A path stopped working and is not used for now.
     PathDown {
         /// The peer at the other end.
@@ -69,6 +78,7 @@ impl Event {
             Event::PeerClosed(peer) | Event::KeysRefused(peer) | Event::Evicted(peer) => Some(peer),
             Event::PathShortened(peer) | Event::ExecutionLost(peer) => Some(peer),
             Event::PathDown { peer, .. } | Event::PathUp { peer, .. } => Some(peer),
+            Event::ChannelDead { peer, .. } => Some(peer),
             Event::JettyFault { .. } | Event::JettyDrained { .. } => None,
         }
     }

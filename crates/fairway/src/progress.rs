@@ -55,7 +55,7 @@ impl Shared {
             return result;
         }
         let mut locked = self.lock();
-        locked.poll();
+        locked.poll_briefly();
         let result = take(&mut locked.core);
         self.end_poll(locked);
         result

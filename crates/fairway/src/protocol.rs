@@ -12,10 +12,10 @@ use fairway_runtime::{
     self as runtime, Companion, DelayedAck, Eagerness, Memories, Parsed, Placing, Protocol,
     Sockets, clock, is_due, report,
 };
-use fairway_ub::wire::{Duration, Instant};
+use fairway_ub::wire::{Duration, Instant, Operation, Packet};
 use fairway_ub::{AtomicExecution, Event, PlacementToken, Received, Transmit, UbDevice};
 
-use crate::core::{Core, DUE_MAX, Notice, WaitCondition, WakeTarget};
+use crate::core::{Core, Due, Notice, WaitCondition, WakeTarget};
 use crate::outside::Outside;
 use crate::setup::Padded;
 
@@ -24,6 +24,9 @@ use transmit::{Held, Pending};
 
 /// Number of polls after which all sockets are checked, even if none is known to have packets.
 const POLLS_PER_CHECK: u32 = 4;
+
+/// Longest time for which a packet is believed to have been in this host.
+const WAIT_MAX: Duration = Duration::from_ms(1000);
 
 /// Maximum number of set-up messages that one poll receives.
 const SETUPS_MAX: usize = 64;
@@ -116,7 +119,8 @@ impl Companion for Extras {
 
 /// Work to be done once the lock of a core has been released.
 pub struct After {
-    pub(crate) due: [Option<WakeTarget>; DUE_MAX],
+    /// Sleepers to be woken; `None` if there are none.
+    pub(crate) due: Option<Due>,
     pub(crate) calls: Option<Box<dyn FnOnce()>>,
 }
 
@@ -146,6 +150,10 @@ impl Protocol for Core {
         let runs = !self.has_crashed();
         self.counters.polls += u64::from(runs);
         runs
+    }
+
+    fn take_delivered(&mut self) -> bool {
+        std::mem::take(&mut self.has_delivered)
     }
 
     fn received(&mut self, io: &mut Io, now: Instant) {
@@ -198,8 +206,9 @@ impl Protocol for Core {
         !self.has_crashed() && (said || self.nic.has_output(engine))
     }
 
-    fn arrival_begins(&mut self) {
+    fn arrival_begins(&mut self, arrival: &Arrival<'_>) {
         self.changes += 1;
+        self.nic.set_host_wait(wait_of(arrival));
     }
 
     fn parse<'a>(
@@ -242,6 +251,7 @@ impl Protocol for Core {
     }
 
     fn handled(&mut self, io: &mut Io, now: Instant, received: &Received, acknowledged: u64) {
+        self.has_delivered |= ends_message(&received.packet);
         let refused = self.nic.counters().keys_refused;
         if refused != std::mem::replace(&mut self.keys_refused, refused) {
             self.note_guess(now, received);
@@ -286,8 +296,9 @@ impl Protocol for Core {
         self.append_held(io, now, held)
     }
 
+    /// The counters of the sockets are read when they are asked for.
     fn note_sending_done(&mut self, io: &mut Io) {
-        self.note(io);
+        self.note_unsent(io);
     }
 
     fn run_pending(&mut self, mut io: Option<&mut Io>) -> After {
@@ -304,8 +315,11 @@ impl Protocol for Core {
     }
 
     fn notify(_outside: &Outside, after: After) -> bool {
-        let more = after.due.last().is_some_and(Option::is_some);
-        after.due.into_iter().flatten().for_each(WakeTarget::wake);
+        let mut more = false;
+        if let Some(due) = after.due {
+            more = due.last().is_some_and(Option::is_some);
+            due.into_iter().flatten().for_each(WakeTarget::wake);
+        }
         if let Some(calls) = after.calls {
             calls();
         }
@@ -313,11 +327,32 @@ impl Protocol for Core {
     }
 }
 
+/// True for the last packet of an operation that completes at the receiver's application, too.
+fn ends_message(packet: &Packet) -> bool {
+    let Packet::Data(data) = packet else { return false };
+    let is_message = matches!(
+        data.operation,
+        Operation::Send { .. }
+            | Operation::SendImmediate { .. }
+            | Operation::WriteImmediate { .. }
+            | Operation::Put(_)
+    );
+    data.last && is_message
+}
+
 /// The place in its datagram where a packet's payload begins.
 pub struct Header {
     /// The datagram's index in its arrival.
     index: usize,
     length: usize,
+}
+
+/// Time for which an arrival has been in this host; `None` if the kernel has not stamped it. A
+/// longer time than [`WAIT_MAX`] is a step of the real-time clock.
+pub(crate) fn wait_of(arrival: &Arrival<'_>) -> Option<Duration> {
+    let stamped = arrival.stamped_ns();
+    let waited = (stamped > 0).then(|| clock::real_ns().saturating_sub(stamped))?;
+    Some(Duration::from_ns(waited)).filter(|waited| *waited <= WAIT_MAX)
 }
 
 impl Core {
@@ -402,6 +437,12 @@ impl Core {
                 Event::PathUp { channel, path } => {
                     if let Some(peer) = self.peer_state(channel) {
                         self.notice(Notice::PathUp(peer, path));
+                    }
+                }
+                Event::ChannelRetired { channel, retired } => {
+                    let place = self.nic.members(channel).position(|member| member == retired);
+                    if let (Some(peer), Some(place)) = (self.peer_state(channel), place) {
+                        self.notice(Notice::ChannelDead(peer, place as u32));
                     }
                 }
                 Event::JettyFault { jetty, status, state } => {

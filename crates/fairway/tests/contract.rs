@@ -178,8 +178,7 @@ const ADD: u64 = 3;
 
 #[test]
 fn unified_bus_moves_bytes_by_the_contract() {
-    let limits = engine::Limits::default();
-    let now = Instant::ZERO;
+    let (limits, now) = (engine::Limits::default(), Instant::ZERO);
     let mut nics =
         [1, 2].map(|n| UbDevice::new(Cna::new(n), &limits, &engine::Profile::default(), n.into()));
     let channels = [0, 1].map(|n: usize| nics[n].reserve_channel().expect("a channel"));
@@ -198,6 +197,7 @@ fn unified_bus_moves_bytes_by_the_contract() {
             unreliable: false,
             bypass: false,
             parts: false,
+            retires: false,
             mtu: 1024,
             paths: 2,
             remote_window: limits.receive_window(),

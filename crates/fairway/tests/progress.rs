@@ -11,7 +11,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use common::{Pair, TIMEOUT, builder, content};
-use fairway::NotifyTarget;
+use fairway::{CompletionKind, DatapathKind, NotifyTarget};
 
 /// A minimal executor.
 fn block_on<F: Future>(future: F) -> F::Output {
@@ -261,4 +261,89 @@ fn posted_operation_leaves_although_no_thread_polls() {
         assert!(start.elapsed() < TIMEOUT, "it never arrived");
     }
     assert_eq!(client.succeed().id, 1);
+}
+
+/// Sends messages to and fro. Both programs poll and answer at once.
+fn exchange(pair: &Pair, count: u64, since: Option<Duration>) {
+    let sides = [&pair.client, &pair.server];
+    let rooms = sides.map(|side| side.open_segment(64));
+    let (start, mut sent, mut done) = (Instant::now(), 0, Vec::new());
+    while sent < count || since.is_some_and(|span| start.elapsed() < span) {
+        for (from, to) in [(0, 1), (1, 0)] {
+            let (message, room) = (&rooms[from], &rooms[to]);
+            let (from, to) = (sides[from], sides[to]);
+            to.jetty.post_receive(room, sent).unwrap();
+            from.jetty.send(&from.peer, to.jetty.number(), message, sent).unwrap();
+            await_receive(to, &mut done);
+            sent += 1;
+        }
+    }
+}
+
+/// Polls until a message has arrived.
+fn await_receive(side: &common::Side, done: &mut Vec<fairway::Completion>) {
+    let start = Instant::now();
+    loop {
+        side.jetty.poll(done);
+        let found = done.drain(..).any(|done| done.kind == CompletionKind::Receive);
+        if found {
+            return;
+        }
+        assert!(start.elapsed() < TIMEOUT, "the message has not arrived");
+    }
+}
+
+#[test]
+fn message_is_acknowledged_although_the_program_answers_and_polls_no_more() {
+    for datapath in [DatapathKind::Udp, DatapathKind::Shm] {
+        let pair = Pair::of(builder().datapath(datapath), builder().datapath(datapath));
+        let (client, server) = (&pair.client, &pair.server);
+        let local = client.filled(64, 1);
+        let room = server.open_segment(64);
+        for round in 0..20 {
+            // The server's answers lead its NIC to expect another one.
+            exchange(&pair, 10, None);
+            while client.jetty.outstanding() > 0 {
+                let _ = client.succeed();
+            }
+            server.jetty.post_receive(&room, round).unwrap();
+            client.jetty.send(&client.peer, server.jetty.number(), &local, round).unwrap();
+            await_receive(server, &mut Vec::new());
+            // From now on the server's program does nothing.
+            assert_eq!(client.succeed().id, round);
+        }
+    }
+}
+
+#[test]
+fn background_thread_and_waiting_threads_are_woken_after_a_long_time_of_polling() {
+    for datapath in [DatapathKind::Udp, DatapathKind::Shm] {
+        let pair = Pair::of(builder().datapath(datapath), builder().datapath(datapath));
+        let (client, server) = (&pair.client, &pair.server);
+        let local = client.filled(64, 1);
+        let remote = server.open_segment(64);
+        for round in 0..10 {
+            exchange(&pair, 0, Some(Duration::from_millis(20)));
+            while client.jetty.outstanding() > 0 {
+                let _ = client.succeed();
+            }
+            // The server's background thread receives this.
+            client.jetty.write(&client.peer, &local, remote.key(), round).unwrap();
+            assert_eq!(client.succeed().id, round);
+            exchange(&pair, 0, Some(Duration::from_millis(20)));
+            // The server's thread sleeps until this arrives.
+            server.jetty.post_receive(&remote, round).unwrap();
+            std::thread::scope(|scope| {
+                let waits =
+                    scope.spawn(|| while server.succeed().kind != CompletionKind::Receive {});
+                std::thread::yield_now();
+                let number = server.jetty.number();
+                client.jetty.send(&client.peer, number, &local, round).unwrap();
+                while client.jetty.outstanding() > 0 {
+                    let _ = client.succeed();
+                }
+                waits.join().unwrap();
+            });
+        }
+    }
 }

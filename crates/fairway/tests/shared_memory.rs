@@ -113,6 +113,40 @@ fn many_peers_share_one_context() {
 }
 
 #[test]
+fn peer_that_uses_udp_is_served_while_another_one_keeps_memory_busy() {
+    // With several engines each has a thread, and no thread of the program polls.
+    let server = builder().engines(1).datapath(DatapathKind::Auto).build().unwrap();
+    let connect = |datapath| {
+        let client = builder().engines(1).datapath(datapath).build().unwrap();
+        let peer = client.connect(server.local_addrs()[0], TIMEOUT).unwrap();
+        common::side(client, peer)
+    };
+    let clients = [connect(DatapathKind::Shm), connect(DatapathKind::Udp)];
+    let room = server.register(Memory::zeroed(64).unwrap(), Rights::READ_WRITE).unwrap();
+    let locals = [0, 1].map(|at: usize| clients[at].filled(8, at as u64));
+    let mut done = [0; 2];
+    let mut found = Vec::new();
+    let start = std::time::Instant::now();
+    while done[1] < 200 {
+        for (at, client) in clients.iter().enumerate() {
+            if client.jetty.outstanding() == 0 {
+                let to = room.key().at(8 * at as u64);
+                client.jetty.write(&client.peer, &locals[at], to, at as u64).unwrap();
+            }
+            client.jetty.poll(&mut found);
+        }
+        // Only threads that poll receive packets while they do.
+        server.poll();
+        for completion in found.drain(..) {
+            assert_eq!(completion.status, Status::Success);
+            done[completion.id.value() as usize] += 1;
+        }
+        assert!(start.elapsed() < TIMEOUT, "{done:?}");
+    }
+    assert!(done[0] > 200, "memory was busy meanwhile: {done:?}");
+}
+
+#[test]
 fn idle_contexts_do_not_spin() {
     let pair = pair();
     let local = pair.client.filled(4096, 1);

@@ -26,7 +26,9 @@
 //! * A loss counts as congestion if round trips show a queue of an eighth of the round trip or
 //!   more. Without such a queue it is attributed to a bad link, as long as no more than a share (3
 //!   % by default) is lost. With `loss=0` every loss counts and reduces the window to β, as in the
-//!   RFC.
+//!   RFC. Where the hosts' part of round trips is known (a process over UDP), only the rest is
+//!   looked at, and what exceeds its least value by less than `jitter` is no queue: a program that
+//!   waits for its core delays packets as a long queue does.
 //! * The window does not fall below the bandwidth-delay product of the path (`b`), as in TCP
 //!   Westwood (Mascolo et al., MOBICOM 2001): with a queue of a quarter of the bandwidth-delay
 //!   product, β would leave the link idle. With a queue of 0.43 of it or more, `b` is below `β · w`
@@ -83,6 +85,9 @@ pub struct CubicParameters {
     /// Share of the bytes sent, in thousandths, that may be lost without a reaction while round
     /// trips show no queue.
     pub tolerated_loss_permille: u64,
+    /// Where the hosts' part of round trips is known: the delay up to which the rest is no queue,
+    /// because programs do not send and receive more evenly than that.
+    pub jitter: Duration,
 }
 
 impl CubicParameters {
@@ -97,6 +102,7 @@ impl Default for CubicParameters {
             max_bytes: 8 * 1024 * 1024,
             initial_bytes: 0,
             tolerated_loss_permille: 30,
+            jitter: Duration::from_us(100),
         }
     }
 }
@@ -144,8 +150,10 @@ pub struct Cubic {
     base: BaseRoundTrip,
     delivery: DeliveryRate,
     smoothed_rtt: Duration,
-    /// The latest round trip that was measured.
+    /// The latest round trip that was measured, without the hosts' part if that is known.
     last_rtt: Duration,
+    /// The hosts' part of the latest round trip is known.
+    knows_hosts: bool,
 }
 
 impl Cubic {
@@ -185,6 +193,7 @@ impl Cubic {
             delivery: DeliveryRate::default(),
             smoothed_rtt: Duration::ZERO,
             last_rtt: Duration::ZERO,
+            knows_hosts: false,
         }
     }
 
@@ -295,13 +304,18 @@ impl Cubic {
 
     /// True if round trips show a queue.
     fn is_crowded(&self, smoothed_rtt: Duration) -> bool {
-        self.shows_queue(smoothed_rtt.max(self.last_rtt))
+        match self.knows_hosts {
+            true => self.shows_queue(self.last_rtt),
+            false => self.shows_queue(smoothed_rtt.max(self.last_rtt)),
+        }
     }
 
     /// True if this round trip is so long that there must be a queue.
     fn shows_queue(&self, round_trip: Duration) -> bool {
         let empty = self.base.permille_of(round_trip);
+        let jitter = if self.knows_hosts { self.parameters.jitter } else { Duration::ZERO };
         empty.is_some_and(|empty| empty < 1000 - CROWDED_PERMILLE)
+            && round_trip.saturating_sub(self.base.get()) >= jitter
     }
 
     /// The part of the window that the path carries without a queue, in thousandths.
@@ -350,6 +364,8 @@ impl CongestionControl for Cubic {
         self.delivery.add(sample.now, sample.acked_bytes, sample.smoothed_rtt);
         self.flight_bytes = sample.bytes_in_flight + u64::from(sample.acked_bytes);
         if let Some(rtt) = sample.rtt {
+            let rtt = rtt.saturating_sub(sample.endpoint_delay.unwrap_or(Duration::ZERO));
+            self.knows_hosts = sample.endpoint_delay.is_some();
             self.base.add(sample.now, rtt);
             self.last_rtt = rtt;
             self.rivals.measured(sample.now, rtt, self.shows_queue(rtt));

@@ -24,8 +24,8 @@ pub struct AckSample {
     pub acked_packets: u32,
     /// The path of the echoed packet.
     pub path: u8,
-    /// Round trip of the echoed packet without the receiver's processing time; `None` if the echo
-    /// was of a retransmission or was not new.
+    /// Round trip of the echoed packet, without the receiver's processing time unless
+    /// `endpoint_delay` is known; `None` if the echo was of a retransmission or was not new.
     pub rtt: Option<Duration>,
     /// Smoothed round trip of the channel.
     pub smoothed_rtt: Duration,

@@ -41,10 +41,27 @@ pub struct Device {
     pub speed_mbps: Option<u32>,
 }
 
+/// Speed of a device whose driver reports none, in Mbit/s.
+const UNKNOWN_MBPS: u32 = 10_000;
+
+/// Speed of the loopback interface, in Mbit/s, which no driver reports. Only the host's memory
+/// limits it.
+const LOOPBACK_MBPS: u32 = 100_000;
+
 impl Device {
     /// Payload bytes of a packet: 256, 512, 1024, 2048 or 4096.
     pub fn mtu(&self) -> u32 {
         payload(self.interface_mtu)
+    }
+
+    /// Speed in Mbit/s by which programs choose how to send. From it UCX computes the size from
+    /// which it lets the receiver READ a message instead of sending it through buffers.
+    pub fn port_mbps(&self) -> u32 {
+        self.speed_mbps.unwrap_or(if self.is_loopback() { LOOPBACK_MBPS } else { UNKNOWN_MBPS })
+    }
+
+    fn is_loopback(&self) -> bool {
+        self.addresses.iter().any(IpAddr::is_loopback)
     }
 
     /// A number that identifies the device among those of all hosts (an EUI-64).
@@ -174,8 +191,7 @@ pub fn list(filter: &Filter) -> io::Result<Vec<Device>> {
     // An interface with only a link-local address is usually the host's end of a container's link.
     found.retain(|device| device.addresses.iter().any(|address| !is_link_local(address)));
     found.sort_by_key(|device| {
-        let loopback = device.addresses.iter().any(IpAddr::is_loopback);
-        (loopback, Some(&device.interface) != default.as_ref(), device.index)
+        (device.is_loopback(), Some(&device.interface) != default.as_ref(), device.index)
     });
     let mut devices = filter.apply(found);
     devices.truncate(DEVICES);

@@ -19,7 +19,7 @@
 //! core. If all cores are busy that changes nothing. In half of the cases, by chance, it stays, so
 //! that two threads do not leave a core together.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -127,8 +127,8 @@ struct Observed {
 }
 
 thread_local! {
-    static OBSERVED: Cell<Observed> = const {
-        Cell::new(Observed {
+    static OBSERVED: RefCell<Observed> = const {
+        RefCell::new(Observed {
             reported_at: Instant::ZERO,
             repeated: 0,
             polled_at: Instant::ZERO,
@@ -149,22 +149,30 @@ thread_local! {
 /// Records a poll of this thread. The last poll of the device was at `at`, perhaps by another
 /// thread: the clock is read only if that time stays the same. Returns what the thread should do.
 pub(crate) fn advise(at: Instant, successful: bool) -> Advice {
-    OBSERVED.with(|cell| {
-        let mut observed = cell.get();
+    OBSERVED.with_borrow_mut(|observed| {
+        if !successful && observed.is_repetition(at) {
+            return Advice::Poll;
+        }
         let at = observed.time_of(at, clock::now);
         let sleeps = observed.record(at, successful, baseline);
         // The nanosecond of a poll is a matter of chance.
-        let advice = match observed.moves(at, at.as_ps() / 1000 % 2 == 0) {
+        match observed.moves(at, at.as_ps() / 1000 % 2 == 0) {
             true => Advice::Move,
             false if sleeps => Advice::Sleep,
             false => Advice::Poll,
-        };
-        cell.set(observed);
-        advice
+        }
     })
 }
 
 impl Observed {
+    /// Counts a report that repeats the last one. Returns true if nothing can be concluded from it.
+    fn is_repetition(&mut self, reported: Instant) -> bool {
+        let repeats = reported == self.reported_at && self.repeated + 1 < REPEATED_MAX;
+        let is_void = repeats && !self.slept;
+        self.repeated += u32::from(is_void);
+        is_void
+    }
+
     /// Returns the time of this thread's poll. The last poll of the device was at `reported`,
     /// perhaps by another thread.
     fn time_of(&mut self, reported: Instant, now: impl FnOnce() -> Instant) -> Instant {
@@ -446,6 +454,21 @@ mod tests {
         let other = driven_at + Duration::from_us(5);
         let at = observed.time_of(other, || unreachable!("the time has changed"));
         assert!(at.is_at_or_after(other), "time does not run backwards");
+    }
+
+    #[test]
+    fn reports_of_the_same_poll_are_left_out_unless_the_thread_sleeps_or_there_are_many() {
+        let mut observed = observed();
+        for _ in 1..REPEATED_MAX {
+            assert!(observed.is_repetition(START));
+        }
+        assert!(!observed.is_repetition(START), "the clock is read");
+        let later = START + Duration::from_us(1);
+        assert!(!observed.is_repetition(later), "another poll");
+        observed.time_of(later, || unreachable!("the time has changed"));
+        assert!(observed.is_repetition(later));
+        observed.slept = true;
+        assert!(!observed.is_repetition(later), "a thread that sleeps between polls");
     }
 
     #[test]

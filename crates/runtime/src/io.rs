@@ -10,6 +10,10 @@ use crate::delayed_ack::ANSWER_WITHIN;
 use crate::dscp::Dscp;
 use crate::sockets::{Sockets, ns};
 
+/// Time without a poll that counts as a pause of the program. (Polls that only look at memory are
+/// not counted, but one in some microseconds is.)
+const PAUSE: Duration = Duration::from_us(20);
+
 /// Time after which a full socket is tried again.
 const RETRY_AFTER: Duration = Duration::from_us(50);
 
@@ -78,6 +82,8 @@ pub struct Io<C: Companion> {
     polled_at: Instant,
     /// True if packets were received or sent since [`Io::take_polled`].
     successful: bool,
+    /// True if there was a pause before a poll since [`Io::take_paused`].
+    paused: bool,
 }
 
 /// The run of packets that is being built, and the packets that wait for the next one.
@@ -105,6 +111,13 @@ pub struct Outbox<C: Companion> {
     pub packets: usize,
     /// True if there was more to do than one poll may do.
     pub unfinished: bool,
+    /// True while the polling thread returns to an application that may answer at once
+    /// ([`Outbox::postpone`]).
+    pub(crate) may_postpone: bool,
+    /// True if a poll has left timers and sending to the next one.
+    postponed: bool,
+    /// True if the device had no further packet when the last run was built.
+    pub(crate) has_drained: bool,
 }
 
 impl<C: Companion> Outbox<C> {
@@ -168,6 +181,28 @@ impl<C: Companion> Outbox<C> {
         self.held.take()
     }
 
+    /// Leaves timers and sending to the next poll, or to the post of the application's answer, if
+    /// the calling thread polls again and again. The background thread does it if neither comes
+    /// soon. Returns false if that is not allowed.
+    pub(crate) fn postpone(&mut self, now: Instant) -> bool {
+        self.postponed = self.may_postpone;
+        if self.postponed {
+            self.ack_deadline.get_or_insert(now + ANSWER_WITHIN);
+        }
+        self.postponed
+    }
+
+    /// True if a poll has left timers and sending to the next one, since the last call.
+    pub(crate) fn take_postponed(&mut self) -> bool {
+        std::mem::take(&mut self.postponed)
+    }
+
+    /// Allows acknowledgements to wait for the end of the run that a post sends, because the last
+    /// poll has left them to it.
+    pub(crate) fn hold_postponed(&mut self) {
+        self.may_hold_ack = self.postponed;
+    }
+
     /// Latest time until which an acknowledgement waits, if one does.
     pub(crate) fn ack_deadline(&self) -> Option<Instant> {
         self.ack_deadline
@@ -181,6 +216,11 @@ impl<C: Companion> Outbox<C> {
     /// True if no packet waits to be sent.
     pub fn is_idle(&self) -> bool {
         self.bound_for.is_none() && self.pending.is_none()
+    }
+
+    /// True if nothing is left to be sent once the run that was built last has left.
+    pub(crate) fn is_done(&self) -> bool {
+        self.has_drained && self.pending.is_none() && self.held.is_none()
     }
 
     fn clear_run(&mut self) {
@@ -205,6 +245,9 @@ impl<C: Companion> Io<C> {
             runs: 0,
             packets: 0,
             unfinished: false,
+            may_postpone: false,
+            postponed: false,
+            has_drained: false,
         };
         Io {
             engine,
@@ -214,6 +257,7 @@ impl<C: Companion> Io<C> {
             burst: Burst::default(),
             polled_at: Instant::ZERO,
             successful: false,
+            paused: false,
         }
     }
 
@@ -236,8 +280,14 @@ impl<C: Companion> Io<C> {
 
     /// Records a poll in which so many packets were received and sent.
     pub(crate) fn note_poll(&mut self, now: Instant, packets: usize) {
+        self.paused |= now.since(self.polled_at) >= PAUSE;
         self.polled_at = now;
         self.successful |= packets > 0;
+    }
+
+    /// Returns true, once, if a thread has not polled for some time before a poll.
+    pub(crate) fn take_paused(&mut self) -> bool {
+        std::mem::take(&mut self.paused)
     }
 
     /// Returns the time of the last poll, and whether packets were received or sent since the last

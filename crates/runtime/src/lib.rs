@@ -28,6 +28,7 @@
 //! | `xdp` | packets as frames past the kernel's network stack |
 //! | `rnic` | packets as datagrams of an RDMA NIC's queue pairs |
 //! | `passing` | Unix sockets with abstract names, and files that are passed through them |
+//! | `watching` | how often the background thread checks whether the application still polls |
 //! | `signals` | the signals that threads of the library block |
 //! | `error` | errors of the operating system |
 //! | `shared` | the lock, the threads that poll, the background thread |
@@ -66,6 +67,7 @@ mod shared;
 mod shm;
 mod signals;
 mod sockets;
+mod watching;
 mod xdp;
 
 pub use burst::{Burst, SMALL, SmallPosts};

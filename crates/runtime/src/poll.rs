@@ -21,19 +21,28 @@ pub fn poll<P: Protocol>(
     }
     io.sockets.choose();
     let is_idle = io.outbox.is_idle() && !io.outbox.unfinished && !io.burst.waits();
-    if io.sockets.may_skip() && is_idle {
+    // What an earlier poll has left to this one is done now.
+    let is_complete = io.outbox.take_postponed();
+    if io.sockets.may_skip() && is_idle && !is_complete {
         return false;
     }
-    let mut now = clock::now();
-    io.sockets.release_due(now);
+    io.sockets.release_if_due();
     if io.sockets.take_others() {
         protocol.receive_others(io);
     }
     let received = receiving::receive(protocol, io, P::RECEIVED_MAX, eagerness);
+    let mut now = clock::now();
     if received > 0 {
-        now = clock::now();
         protocol.delayed_ack().delivered(now);
         protocol.received(io, now);
+        let deadline = io.outbox.ack_deadline();
+        let is_delivery = protocol.take_delivered() && may_wait;
+        let answers = is_delivery && protocol.delayed_ack().may_delay_ack(now, received, deadline);
+        if answers && is_idle && !is_complete && io.outbox.postpone(now) {
+            io.burst.polled(now);
+            io.note_poll(now, received);
+            return eagerness != Eagerness::OnceEach && io.sockets.any_waits();
+        }
     }
     if is_due(protocol.parts().0.poll_timeout(), now) {
         // Packets that arrived in time must not count as late because this thread was late.

@@ -10,10 +10,14 @@
 //! polled nor posted for [`QUIET_NS`] does not. (A polling thread also appears quiet while it
 //! sends, while it waits for the lock, and while the background thread runs on the same core. That
 //! span is therefore much longer than these times: otherwise each side, slowed down by its
-//! background thread, would appear quiet to that thread.) While the background thread drives, it
-//! records at every wake-up whether the program was polling ([`PollDetector::on_wakeup`]). When
-//! that was so [`MEETINGS`] times more often than not, the background thread stops driving. A
-//! program that has posted will poll; one that has polled and found a completion may have stopped.
+//! background thread, would appear quiet to that thread. And a poll that receives many long packets
+//! may take longer than that span, so a program that is driving at this moment is not quiet.) While
+//! the background thread drives, it records at every wake-up whether the program was polling
+//! ([`PollDetector::on_wakeup`]). When that was so [`MEETINGS`] times more often than not, the
+//! background thread stops driving. A program that has posted will poll; one that has polled and
+//! found a completion may have stopped, unless it is one that polls again after it has found
+//! completions, without having posted: a receiver of a stream of messages finds some in nearly
+//! every poll.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -24,6 +28,15 @@ const QUIET_NS: u64 = 100_000;
 
 /// Surplus of wake-ups during polling from which a program counts as polling all the time.
 const MEETINGS: u32 = 8;
+
+/// Largest score of how often a program polls again after a poll that returned something.
+const PERSISTENCE_MAX: u32 = 16;
+
+/// Score from which such a program counts as polling all the time.
+const PERSISTENT: u32 = 8;
+
+/// Amount by which a post that directly follows such a poll lowers the score.
+const PENALTY: u32 = 2;
 
 /// A polling thread leaves the sockets to the background thread, unless that has run no poll for
 /// this time.
@@ -43,6 +56,11 @@ pub struct PollDetector {
     turned_at: AtomicU64,
     /// Number of wake-ups during polling minus the number of other wake-ups.
     meetings: AtomicU32,
+    /// True if the last poll returned something, and nothing was posted since.
+    found: AtomicBool,
+    /// Score of how often the program polls again after a poll that returned something, without
+    /// having posted.
+    persistence: AtomicU32,
 }
 
 impl Default for PollDetector {
@@ -54,6 +72,8 @@ impl Default for PollDetector {
             driving: AtomicBool::new(false),
             turned_at: AtomicU64::new(0),
             meetings: AtomicU32::new(0),
+            found: AtomicBool::new(false),
+            persistence: AtomicU32::new(0),
         }
     }
 }
@@ -61,26 +81,42 @@ impl Default for PollDetector {
 impl PollDetector {
     /// Records a poll of the program; `found` is true if it returned something.
     pub fn polled(&self, found: bool) {
+        if self.found.load(Ordering::Relaxed) {
+            let score = self.persistence.load(Ordering::Relaxed);
+            self.persistence.store((score + 1).min(PERSISTENCE_MAX), Ordering::Relaxed);
+        }
+        self.found.store(found, Ordering::Relaxed);
         self.searching.store(!found, Ordering::Relaxed);
         self.active_at.store(now_ns(), Ordering::Relaxed);
     }
 
     /// Records that the program posts, or has posted.
     pub fn posted(&self) {
+        if self.found.load(Ordering::Relaxed) {
+            let score = self.persistence.load(Ordering::Relaxed);
+            self.persistence.store(score.saturating_sub(PENALTY), Ordering::Relaxed);
+            self.found.store(false, Ordering::Relaxed);
+        }
         self.searching.store(true, Ordering::Relaxed);
         self.active_at.store(now_ns(), Ordering::Relaxed);
     }
 
+    /// True if a program has polled or posted through verbs.
+    pub(crate) fn has_users(&self) -> bool {
+        self.active_at.load(Ordering::Relaxed) != 0
+    }
+
     /// True if the background thread should drive. It calls this before every poll, and after every
-    /// check.
-    pub fn should_drive(&self) -> bool {
+    /// check. `is_busy` returns true if another thread drives at this moment.
+    pub fn should_drive(&self, is_busy: impl FnOnce() -> bool) -> bool {
         let active_at = self.active_at.load(Ordering::Relaxed);
         if active_at == 0 {
             return false;
         }
         let drives = match self.driving.load(Ordering::Relaxed) {
             true => self.meetings.load(Ordering::Relaxed) < MEETINGS,
-            false => span(active_at) > QUIET_NS,
+            // A poll that receives many long packets takes long.
+            false => span(active_at) > QUIET_NS && !is_busy(),
         };
         if drives != self.driving.load(Ordering::Relaxed) {
             self.meetings.store(0, Ordering::Relaxed);
@@ -92,8 +128,9 @@ impl PollDetector {
 
     /// Records that the background thread has been woken by packets.
     pub fn on_wakeup(&self) {
-        let polls = self.searching.load(Ordering::Relaxed)
-            && span(self.active_at.load(Ordering::Relaxed)) < QUIET_NS;
+        let searches = self.searching.load(Ordering::Relaxed)
+            || self.persistence.load(Ordering::Relaxed) >= PERSISTENT;
+        let polls = searches && span(self.active_at.load(Ordering::Relaxed)) < QUIET_NS;
         let before = self.meetings.load(Ordering::Relaxed);
         let after = if polls { before + 1 } else { before.saturating_sub(1) };
         self.meetings.store(after, Ordering::Relaxed);
@@ -171,36 +208,57 @@ mod tests {
 
     #[test]
     fn background_thread_is_not_needed_where_no_program_uses_verbs() {
-        assert!(!PollDetector::default().should_drive());
+        assert!(!PollDetector::default().should_drive(|| false));
     }
 
     #[test]
     fn background_thread_drives_a_quiet_program_until_it_is_found_polling() {
         let detector = unseen();
-        assert!(detector.should_drive());
+        assert!(detector.should_drive(|| false));
         // The clock may advance between two steps of this test, so the test sets the time.
         let later = now_ns() + 1_000_000_000;
         detector.turned_at.store(later, Ordering::Relaxed);
         assert!(detector.is_driven());
         for _ in 0..MEETINGS {
-            assert!(detector.should_drive());
+            assert!(detector.should_drive(|| false));
             detector.polled(false);
             detector.active_at.store(later, Ordering::Relaxed);
             detector.on_wakeup();
         }
-        assert!(!detector.should_drive() && !detector.is_driven());
+        assert!(!detector.should_drive(|| false) && !detector.is_driven());
     }
 
     #[test]
     fn background_thread_goes_on_driving_a_program_that_has_found_its_completion() {
         let detector = unseen();
-        assert!(detector.should_drive());
+        assert!(detector.should_drive(|| false));
         for _ in 0..10 * MEETINGS {
             detector.posted();
             detector.on_wakeup();
             detector.polled(true);
             detector.on_wakeup();
         }
-        assert!(detector.should_drive());
+        assert!(detector.should_drive(|| false));
+    }
+
+    #[test]
+    fn background_thread_stops_driving_a_program_that_polls_again_after_it_has_found_completions() {
+        let detector = unseen();
+        assert!(detector.should_drive(|| false));
+        let later = now_ns() + 1_000_000_000;
+        for _ in 0..PERSISTENT + MEETINGS {
+            detector.polled(true);
+            detector.polled(true);
+            detector.active_at.store(later, Ordering::Relaxed);
+            detector.on_wakeup();
+        }
+        assert!(!detector.should_drive(|| false));
+    }
+
+    #[test]
+    fn program_that_is_driving_is_not_quiet() {
+        let detector = unseen();
+        assert!(!detector.should_drive(|| true));
+        assert!(detector.should_drive(|| false));
     }
 }

@@ -83,6 +83,11 @@ pub trait Protocol: Sized + Send {
     /// Called when another watched descriptor than a socket is readable
     /// ([`OTHERS`](crate::OTHERS)).
     fn receive_others(&mut self, _io: &mut Io<Self::Own>) {}
+    /// Returns true, once, if a message has arrived that the application may answer. A protocol
+    /// that cannot tell returns false.
+    fn take_delivered(&mut self) -> bool {
+        false
+    }
     /// Called when packets have arrived and were passed to the device.
     fn received(&mut self, _io: &mut Io<Self::Own>, _now: Instant) {}
     /// Called before timers are checked; those of the device come next.
@@ -115,7 +120,7 @@ pub trait Protocol: Sized + Send {
 
     /// Called when a receive call has returned a run of packets, which are passed to the device
     /// next.
-    fn arrival_begins(&mut self) {}
+    fn arrival_begins(&mut self, _arrival: &Arrival<'_>) {}
     /// Decodes packet `index` of an arrival. Returns `None` if it is not for the device.
     fn parse<'a>(
         &mut self,

@@ -78,7 +78,7 @@ pub fn handle_arrival<P: Protocol>(
     socket: usize,
     arrival: &Arrival<'_>,
 ) {
-    protocol.arrival_begins();
+    protocol.arrival_begins(arrival);
     if let Some(cut_from) = arrival.cut_from() {
         return protocol.handle_cut(io, now, socket, arrival, cut_from);
     }

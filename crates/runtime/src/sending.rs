@@ -7,6 +7,10 @@ use crate::clock;
 use crate::io::{Companion, Io};
 use crate::protocol::Protocol;
 
+/// A run of up to this many packets is sent in about the time that the device takes to look for
+/// another one.
+const FEW: usize = 2;
+
 /// Sends the packets that the device has to send.
 pub fn transmit<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant) {
     let mut now = now;
@@ -14,7 +18,10 @@ pub fn transmit<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant
         while fill(protocol, io, now) {
             // Sending a run takes longer than the precision of round-trip measurements, so the
             // packets after it must be recorded with a later time.
-            if !io.send_run(now) || !io.may_send_more(P::RUNS_MAX, P::SENT_MAX) {
+            if !io.send_run(now)
+                || !io.may_send_more(P::RUNS_MAX, P::SENT_MAX)
+                || io.outbox.is_done()
+            {
                 break;
             }
             now = clock::now();
@@ -30,10 +37,13 @@ pub fn transmit_posted<P: Protocol>(
     io: &mut Io<P::Own>,
     small: Option<SmallPosts>,
 ) -> bool {
-    if small.is_some_and(|small| io.burst.may_wait(small, clock::now())) {
+    let now = clock::now();
+    if small.is_some_and(|small| io.burst.may_wait(small, now)) {
         return false;
     }
-    transmit(protocol, io, clock::now());
+    io.outbox.hold_postponed();
+    transmit(protocol, io, now);
+    io.outbox.may_hold_ack = false;
     let is_certain = small.is_some() && io.outbox.packets > 0;
     io.burst.left(is_certain.then(clock::now));
     true
@@ -42,6 +52,7 @@ pub fn transmit_posted<P: Protocol>(
 /// Builds the next run. Returns false if there is nothing to send.
 pub fn fill<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant) -> bool {
     protocol.run_begins(io, now);
+    io.outbox.has_drained = false;
     if let Some(first) = io.outbox.pending.take() {
         io.own.run_begun();
         if !protocol.add_pending(io, now, first) {
@@ -52,7 +63,11 @@ pub fn fill<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant) ->
         return true;
     }
     while io.outbox.packets < P::SENT_MAX {
-        let Some(transmit) = protocol.next(now, io.engine) else { break };
+        let Some(transmit) = protocol.next(now, io.engine) else {
+            // Sending more takes so long that the device may have another packet after it.
+            io.outbox.has_drained = io.outbox.packets <= FEW;
+            break;
+        };
         io.outbox.packets += 1;
         if !protocol.add(io, now, &transmit) {
             protocol.run_complete(io, now);

@@ -19,10 +19,7 @@ use crate::placement;
 use crate::poll::poll;
 use crate::poll_detector::{self, PollDetector};
 use crate::protocol::{Eagerness, Protocol};
-
-/// Time for which the background thread leaves the sockets to polling threads before it checks
-/// again.
-const WATCH: Duration = Duration::from_micros(500);
+use crate::watching::Watching;
 
 /// Maximum number of threads that sleep on the sockets.
 const SLEEPERS_MAX: usize = u32::BITS as usize;
@@ -39,6 +36,9 @@ pub struct Shared<P: Protocol> {
     locked: Mutex<Locked<P>>,
     /// Number of threads that wait for the lock. A polling thread yields to them.
     contenders: AtomicU32,
+    /// Number of pauses between the polls of threads that poll again and again. Written under the
+    /// lock.
+    pauses: AtomicU32,
     /// Decides which thread drives.
     pub progress_lock: ProgressLock,
     /// The doorbell on which the background thread sleeps while application threads drive.
@@ -78,17 +78,32 @@ pub fn run_background<P: Protocol>(shared: &Shared<P>) {
     let mut polls_seen = 0;
     let mut ready = Vec::with_capacity(64);
     let mut awake_since = clock::now();
+    let mut watching = Watching::default();
     while !shared.stopping.load(Ordering::Acquire) {
         let ticket = shared.bell.listen();
-        if shared.poll_detector.should_drive() {
+        if shared.poll_detector.should_drive(|| shared.is_locked()) {
             shared.progress_lock.demand();
         }
         match shared.progress_lock.decide(&mut polls_seen) {
-            Role::Driving => drive_in_background(shared, &mut ready, &mut awake_since),
+            Role::Driving => {
+                watching.ended();
+                drive_in_background(shared, &mut ready, &mut awake_since);
+            }
             Role::Watching => {
-                shared.bell.wait(ticket, Some(WATCH));
+                let period = match shared.poll_detector.has_users() {
+                    true => Watching::shortest(),
+                    false => {
+                        let pauses = shared.pauses.load(Ordering::Relaxed);
+                        watching.period(clock::now(), pauses)
+                    }
+                };
+                if watching.should_pause_waiters(clock::now()) {
+                    shared.pause_sleepers();
+                }
+                shared.bell.wait(ticket, Some(period));
             }
             Role::Parked => {
+                watching.ended();
                 if !shared.stopping.load(Ordering::Acquire) {
                     shared.bell.wait(ticket, None);
                 }
@@ -123,6 +138,7 @@ fn drive_in_background<P: Protocol>(
     shared.run_pending_and_unlock(locked);
     crowding::note_background(*awake_since);
     // A wait that fails is treated as an interrupted one: the next poll checks every socket.
+    let until = shared.resume_sleeper(BACKGROUND, until);
     let woken = shared.sleepers[BACKGROUND].wait(span_until(until), ready);
     *awake_since = clock::now();
     if woken.as_ref().is_ok_and(|woken| woken.sockets > 0) {
@@ -149,6 +165,7 @@ impl<P: Protocol> Shared<P> {
         Shared {
             locked: Mutex::new(Locked { core, io, asleep, ready: Vec::new() }),
             contenders: AtomicU32::new(0),
+            pauses: AtomicU32::new(0),
             progress_lock: ProgressLock::new(),
             bell: Doorbell::new(),
             sleepers,
@@ -181,6 +198,11 @@ impl<P: Protocol> Shared<P> {
                 locked
             }
         }
+    }
+
+    /// True if a thread has the lock.
+    fn is_locked(&self) -> bool {
+        matches!(self.locked.try_lock(), Err(TryLockError::WouldBlock))
     }
 
     /// Takes the lock, unless another thread keeps it for longer than `timeout`: a thread that
@@ -248,6 +270,9 @@ impl<P: Protocol> Shared<P> {
     /// [`Shared::run_pending_and_unlock`] does. Then the thread yields to others that wait for the
     /// lock; or, on a crowded host ([`crowding`]), it sleeps for a moment or moves to another core.
     pub fn end_poll(&self, mut locked: MutexGuard<'_, Locked<P>>) {
+        if locked.io.as_mut().is_some_and(Io::take_paused) {
+            self.pauses.fetch_add(1, Ordering::Relaxed);
+        }
         let polled = locked.io.as_mut().map(Io::take_polled);
         self.run_pending_and_unlock(locked);
         match polled.map(|(at, successful)| crowding::advise(at, successful)) {
@@ -282,6 +307,8 @@ impl<P: Protocol> Shared<P> {
         until: Option<Instant>,
     ) -> MutexGuard<'a, Locked<P>> {
         let mut ready = std::mem::take(&mut locked.ready);
+        // Under the lock, so that the background thread does not pause this waiter.
+        let until = self.resume_sleeper(LEADER, until);
         self.run_pending_and_unlock(locked);
         // As in the background thread: after a failed wait every socket is checked.
         let woken = self.sleepers[LEADER].wait(span_until(until), &mut ready);
@@ -292,6 +319,28 @@ impl<P: Protocol> Shared<P> {
         }
         locked.ready = ready;
         locked
+    }
+
+    /// Makes the waiters of the sleeping threads leave the sockets alone while other threads poll.
+    /// The background thread calls this while it does not sleep on the sockets; a thread that is
+    /// about to sleep watches them again.
+    fn pause_sleepers(&self) {
+        let locked = self.lock();
+        for (sleeper, asleep) in self.sleepers.iter().zip(&locked.asleep) {
+            if asleep.is_none() {
+                sleeper.pause();
+            }
+        }
+        self.run_pending_and_unlock(locked);
+    }
+
+    /// Makes a sleeper's waiter watch the sockets again. Returns the time until which the thread
+    /// may sleep: not for long if the kernel refuses, because packets then do not wake it.
+    fn resume_sleeper(&self, sleeper: usize, until: Option<Instant>) -> Option<Instant> {
+        match self.sleepers[sleeper].resume() {
+            Ok(()) => until,
+            Err(_) => earlier(until, Some(clock::now() + crowding::SLEEP_MAX)),
+        }
     }
 
     /// Requests that the background thread drive.
@@ -315,6 +364,22 @@ impl<P: Protocol> Locked<P> {
     /// Runs one poll of the only engine. Returns true if there is more to do at once.
     pub fn poll(&mut self) -> bool {
         self.poll_as(P::EAGERNESS, true)
+    }
+
+    /// As [`Locked::poll`], for a thread that polls again and again: if a message has arrived that
+    /// the application probably answers at once, sending is left to the answer, or to the next
+    /// poll.
+    pub fn poll_briefly(&mut self) -> bool {
+        self.set_may_postpone(true);
+        let unfinished = self.poll();
+        self.set_may_postpone(false);
+        unfinished
+    }
+
+    fn set_may_postpone(&mut self, may_postpone: bool) {
+        if let Some(io) = &mut self.io {
+            io.outbox.may_postpone = may_postpone;
+        }
     }
 
     /// As [`Locked::poll`]. `may_wait`: an acknowledgement without other packets may wait for an

@@ -5,15 +5,25 @@ use std::io;
 use fairway_port::{ATTEND, Arrival, Datapath, ReceiveBuffer, Waiter};
 use fairway_wire::Instant;
 
+use crate::clock;
+
 /// The hot socket's score grows by this much with every packet that arrives there, ...
 const HOT_GAIN: u32 = 1;
 /// ... up to this maximum, and shrinks by `HOT_LOSS` with every packet at another socket.
 const HOT_MAX: u32 = 16;
 const HOT_LOSS: u32 = 4;
 
+/// While the hot socket has its maximum score, all sockets are checked this number of times less
+/// often.
+const HOT_POLLS: u32 = 4;
+
 /// While memory is shared with a peer, sockets are tried once in this number of polls, because a
 /// system call costs as much as many looks at memory.
 const POLLS_OF_MEMORY: u32 = 16;
+
+/// While packets arrive in memory and none at the sockets, the sockets are tried less often: at
+/// last in one of this number of the polls in which they would be.
+const LOOKS_SPARED_MAX: u32 = 8;
 
 /// First index of a waiter that is not a socket, but something else from which a protocol receives.
 pub const OTHERS: usize = 1 << 16;
@@ -40,6 +50,13 @@ pub struct Sockets {
     in_memory: u64,
     /// Polls since the sockets were last tried while such memory exists.
     polls_of_memory: u32,
+    /// The sockets are tried in one of this number of the polls that look at more than memory, and
+    /// how many of these have passed since.
+    looks_spared: u32,
+    looks_passed: u32,
+    /// True if packets have arrived in memory, or at a socket, since the sockets were last tried.
+    memory_served: bool,
+    sockets_served: bool,
     /// True if sockets are tried before memory in this poll.
     sockets_first: bool,
     /// True if descriptors of the datapath other than sockets are readable.
@@ -74,6 +91,10 @@ impl Sockets {
             waiting: all(count),
             in_memory: 0,
             polls_of_memory: 0,
+            looks_spared: 1,
+            looks_passed: 0,
+            memory_served: false,
+            sockets_served: false,
             sockets_first: false,
             attention: false,
             hot: 0,
@@ -105,6 +126,7 @@ impl Sockets {
     /// Marks sockets that a sleeping thread has found readable. The next poll looks at everything.
     pub fn mark_ready(&mut self, ready: &[usize]) {
         self.polls_of_memory = POLLS_OF_MEMORY - 1;
+        self.looks_passed = self.looks_spared;
         self.mark_all(ready);
     }
 
@@ -160,6 +182,10 @@ impl Sockets {
             *tried &= !(1 << socket);
             return;
         }
+        match self.tries_memory() {
+            true => self.memory_served = true,
+            false => self.sockets_served = true,
+        }
         self.hot_worth = if socket == self.hot {
             (self.hot_worth + HOT_GAIN).min(HOT_MAX)
         } else {
@@ -179,7 +205,7 @@ impl Sockets {
             None => 0,
             Some(_) => (self.polls_of_memory + 1) % POLLS_OF_MEMORY,
         };
-        self.sockets_first = self.polls_of_memory == 0;
+        self.sockets_first = self.polls_of_memory == 0 && self.tries_sockets();
         if !self.sockets_first {
             return;
         }
@@ -194,13 +220,32 @@ impl Sockets {
             }
             return;
         }
-        self.polls_until_check = self.polls_per_check - 1;
+        let rarely = if self.hot_worth == HOT_MAX { HOT_POLLS } else { 1 };
+        self.polls_until_check = rarely * self.polls_per_check - 1;
         self.check_all();
+    }
+
+    /// Decides whether a poll that looks at more than memory tries the sockets. They are tried
+    /// less and less often while only memory carries packets.
+    fn tries_sockets(&mut self) -> bool {
+        self.looks_passed += 1;
+        if self.looks_passed < self.looks_spared {
+            return false;
+        }
+        self.looks_passed = 0;
+        let served =
+            (std::mem::take(&mut self.memory_served), std::mem::take(&mut self.sockets_served));
+        self.looks_spared = match served {
+            (true, false) => (2 * self.looks_spared).min(LOOKS_SPARED_MAX),
+            _ => 1,
+        };
+        true
     }
 
     /// Makes the next poll check all sockets.
     pub fn check_all_next(&mut self) {
         (self.polls_until_check, self.waiting) = (0, 0);
+        self.looks_passed = self.looks_spared;
         self.polls_of_memory = POLLS_OF_MEMORY - 1;
     }
 
@@ -262,6 +307,13 @@ impl Sockets {
     pub fn release_due(&mut self, now: Instant) {
         if let Err(error) = self.datapath.release_due(ns(now)) {
             self.trouble(&error);
+        }
+    }
+
+    /// As [`Sockets::release_due`]. Reads the clock only if an emulated network delays packets.
+    pub(crate) fn release_if_due(&mut self) {
+        if self.datapath.next_release_ns().is_some() {
+            self.release_due(clock::now());
         }
     }
 

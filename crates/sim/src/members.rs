@@ -245,6 +245,7 @@ impl Members {
                 member.doing = Some(token);
                 plan.group.combine_ps(into.bytes())
             }
+            Output::Fetch { .. } => unreachable!("no rank of a simulation lends its memory"),
             Output::Copy { token, from, into, .. } => {
                 member.doing = Some(token);
                 plan.group.copy_ps(from.bytes().min(into.bytes()))

@@ -199,6 +199,7 @@ impl Wiring {
             unreliable: !self.on_use,
             bypass: !self.on_use,
             parts: true,
+            retires: true,
             mtu: self.plan.scenario.mtu,
             paths: 1,
             remote_window: limits.receive_window(),

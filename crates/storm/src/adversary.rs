@@ -68,11 +68,15 @@ pub enum Fault {
     DestroyGroup,
     /// Part of registered memory cannot be accessed when it is needed.
     MissingMemory,
+    /// A packet is lost, or arrives late, because all paths of its channel have failed.
+    DeadChannel,
+    /// A channel rests, and forgets what it can do without.
+    Rest,
 }
 
 impl Fault {
     /// Number of faults.
-    pub const COUNT: usize = 30;
+    pub const COUNT: usize = 32;
     /// All faults, in the order of their numbers.
     pub const ALL: [Fault; Self::COUNT] = [
         Fault::Loss,
@@ -105,6 +109,8 @@ impl Fault {
         Fault::LeaveGroup,
         Fault::DestroyGroup,
         Fault::MissingMemory,
+        Fault::DeadChannel,
+        Fault::Rest,
     ];
 }
 
@@ -157,6 +163,35 @@ pub struct Outage {
     pub end: Instant,
 }
 
+/// What happens to the packets of one side of a channel that fails.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Damage {
+    /// Packets that are lost or late, in thousandths.
+    pub held: u32,
+    /// Of these, those that are lost, in thousandths.
+    pub lost: u32,
+    /// Minimum delay of the others, and maximum delay in addition.
+    pub late: (Duration, Duration),
+}
+
+/// A period in which all paths of one channel of a group fail: its packets are lost or arrive late.
+#[derive(Clone, Copy, Debug)]
+pub struct ChannelOutage {
+    /// The link of the plan.
+    pub link: usize,
+    /// The channel, by its place in the group.
+    pub member: u32,
+    /// What happens to the packets of each side of the link.
+    pub damage: [Damage; 2],
+    /// Start of the outage.
+    pub begin: Instant,
+    /// End of the outage.
+    pub end: Instant,
+}
+
+/// Names a channel in the plan: its link, its place in the group, and the side that sends.
+pub(crate) type ChannelName = (usize, u32, usize);
+
 /// An arrival of a packet, as decided by the network.
 #[derive(Clone, Debug)]
 pub(crate) struct Delivery {
@@ -194,6 +229,10 @@ pub struct Adversary {
     seed: u64,
     network_faults: NetworkFaults,
     outages: Vec<Outage>,
+    channel_outages: Vec<ChannelOutage>,
+    /// Notices of dead channels that are lost, in thousandths.
+    lost_notices: u32,
+    outage_random: Random,
     links: BTreeMap<(usize, usize, u8), Link>,
     healed: bool,
     pub(crate) faults: [u64; Fault::COUNT],
@@ -206,10 +245,19 @@ impl Adversary {
             seed,
             network_faults,
             outages,
+            channel_outages: Vec::new(),
+            lost_notices: 0,
+            outage_random: Random::fork(seed, 19),
             links: BTreeMap::new(),
             healed: false,
             faults: [0; Fault::COUNT],
         }
+    }
+
+    /// Lets channels fail.
+    pub fn with_channel_outages(mut self, outages: Vec<ChannelOutage>, lost_notices: u32) -> Self {
+        (self.channel_outages, self.lost_notices) = (outages, lost_notices);
+        self
     }
 
     /// Stops all faults from now on.
@@ -296,6 +344,43 @@ impl Adversary {
         }
         self.link(way).random = random;
         deliveries
+    }
+
+    /// True if the network loses a notice that a channel is dead.
+    pub(crate) fn loses_notice(&mut self) -> bool {
+        let loses =
+            !self.healed && self.lost_notices > 0 && self.outage_random.chance(self.lost_notices);
+        if loses {
+            self.count(Fault::Loss);
+        }
+        loses
+    }
+
+    /// The arrivals of a packet whose channel has failed; `None` if the channel works.
+    pub(crate) fn fate_of_channel(
+        &mut self,
+        now: Instant,
+        (link, member, side): ChannelName,
+        bytes: &[u8],
+    ) -> Option<Vec<Delivery>> {
+        let is_it = |outage: &&ChannelOutage| {
+            (outage.link, outage.member) == (link, member)
+                && now.is_at_or_after(outage.begin)
+                && now.is_before(outage.end)
+        };
+        let outage = *self.channel_outages.iter().find(is_it).filter(|_| !self.healed)?;
+        let Damage { held, lost, late: (least, more) } = outage.damage[side];
+        let random = &mut self.outage_random;
+        if !random.chance(held) {
+            return None;
+        }
+        let is_lost = random.chance(lost);
+        let after = least.saturating_add(Duration::from_ps(random.below(more.as_ps() + 1)));
+        self.count(Fault::DeadChannel);
+        if is_lost {
+            return Some(Vec::new());
+        }
+        Some(vec![Delivery::new(after, bytes.to_vec())])
     }
 
     /// Has the switches of a way write congestion information into a data packet. The header check

@@ -3,7 +3,7 @@
 use crate::adversary::Fault;
 use crate::finding::Finding;
 use crate::mail::HEAD;
-use crate::plan::Plan;
+use crate::plan::{Link, Plan};
 use crate::world::World;
 use fairway_ub::policy::CongestionSpec;
 use fairway_ub::wire::Duration;
@@ -11,6 +11,9 @@ use fairway_ub::{Counters, DropReason};
 
 /// Maximum number of needless retransmissions per packet, on average.
 const SPURIOUS: u64 = 4;
+
+/// Bytes of headers that a congestion control counts for each packet.
+const HEADER: u32 = 80;
 
 /// Mean virtual time between ticks of an application after the network has been healed.
 pub(crate) const TICK_HEALED: Duration = Duration::from_us(200);
@@ -39,7 +42,7 @@ pub(crate) fn timeout(plan: &Plan) -> Duration {
     longest
         .fold(Duration::from_ms(60), Duration::max)
         .saturating_add(wire)
-        .saturating_add(plan.network_faults.late)
+        .saturating_add(plan.network_faults.late.max(plan.retirement.late()))
         .saturating_add(round_trip.times(rounds(plan)))
         .saturating_add(crowding(plan))
         .saturating_add(receives(plan))
@@ -132,17 +135,30 @@ fn rounds(plan: &Plan) -> u64 {
             CongestionSpec::Eqds(eqds) => eqds.quantum_bytes.min(eqds.window_bytes),
             CongestionSpec::Homa(homa) => homa.quantum_bytes.min(homa.window_bytes),
         });
-        let window = window.min().unwrap_or_default() / u64::from(link.mtu + 80);
+        let window = window.min().unwrap_or_default() / u64::from(link.mtu + HEADER);
         // Two round trips per operation for waiting for slots.
         operations(plan) * (packets / window.max(1) + 2)
     });
     least.max().unwrap_or_default()
 }
 
+/// Most packets of a message that NSCC lets leave after a time-out. Its window loses only as many
+/// bytes as were lost, so the next time-out may find it as wide.
+fn window_after_timeout(plan: &Plan) -> u64 {
+    let of_link = |link: &Link| {
+        let windows = link.policies.iter().map(|policies| match policies.congestion {
+            CongestionSpec::Nscc(nscc) => nscc.max_bytes,
+            _ => 0,
+        });
+        windows.max().unwrap_or_default() / u64::from(link.mtu + HEADER)
+    };
+    plan.links.iter().map(of_link).max().unwrap_or_default().min(plan.packets_max)
+}
+
 /// Checks the numbers of packets sent. Each lost copy excuses one retransmission. Beyond that, a
 /// packet is retransmitted needlessly at most [`SPURIOUS`] times on average, plus a few at every
 /// time-out of a paused peer. Acknowledgements respond to packets and probes, at most two for each.
-pub(crate) fn check_packets(world: &World) -> Result<(), Finding> {
+pub(crate) fn check_packets(world: &World, plan: &Plan) -> Result<(), Finding> {
     let faults = &world.adversary.faults;
     let at_fault = [
         Fault::Loss,
@@ -153,6 +169,7 @@ pub(crate) fn check_packets(world: &World) -> Result<(), Finding> {
         Fault::Blackhole,
         Fault::PauseOverflow,
         Fault::MissingMemory,
+        Fault::DeadChannel,
     ];
     let lost: u64 = at_fault.iter().map(|fault| faults[*fault as usize]).sum();
     let mut lost = lost + world.tally.unheard;
@@ -173,7 +190,8 @@ pub(crate) fn check_packets(world: &World) -> Result<(), Finding> {
         sum.acks_sent += counters.acks_sent;
         sum.probes_sent += counters.probes_sent;
     }
-    let most = lost + SPURIOUS * sum.data_sent + PER_TIMEOUT * sum.timeouts + 200;
+    let per_timeout = PER_TIMEOUT.max(window_after_timeout(plan));
+    let most = lost + SPURIOUS * sum.data_sent + per_timeout * sum.timeouts + 200;
     if sum.data_resent > most {
         let resent = sum.data_resent;
         return Err(format!("{resent} packets were resent, for a reason {most}: {sum:?}").into());

@@ -6,11 +6,12 @@ use crate::plan::Plan;
 use crate::workload::Workload;
 use crate::world::World;
 use fairway_device::random::Random;
+use fairway_ub::ChannelId;
 use fairway_ub::wire::{
     self, Access, Ack, AckFlags, AtomicOperator, Bypass, BypassOperation, CREDIT_MAX, Cci, Close,
     Cna, Credit, CreditRequest, Data, Datagram, Executed, Get, JettyId, MAX_HEADER, Msn, Nak,
-    Operation, Order, Packet, PathReport, PathReports, Priority, Probe, Psn, Put, Refusal, Route,
-    Sack, ServiceMode, Tag, Target, TokenId, Tpn, Void,
+    Operation, Order, Packet, PathReport, PathReports, Priority, Probe, Psn, Put, Refusal, Retire,
+    Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn, Void,
 };
 
 /// Sends a random hostile packet to a node.
@@ -131,8 +132,19 @@ fn forged(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Rand
             ..any_data(random)
         }),
     };
+    let retires = plan.retirement.agreed && random.chance(200);
+    let packet = if retires { forged_retire(own, random) } else { packet };
     world.adversary.count(Fault::Forged);
     inject(world, node, &route, &packet, 0);
+}
+
+/// Returns a notice that ends the channel by which it comes, or one that does not exist.
+fn forged_retire(own: ChannelId, random: &mut Random) -> Packet {
+    let channel = match random.chance(500) {
+        true => own.tpn(),
+        false => Tpn::new(0x00F0_0000 | random.number() as u32),
+    };
+    Packet::Retire(Retire { channel, answer: random.chance(500) })
 }
 
 /// Returns a close whose sequence number lies far ahead of the window, or far behind it.

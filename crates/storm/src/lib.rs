@@ -36,6 +36,7 @@ pub mod order;
 mod order_oracle;
 mod plan;
 mod recorded;
+mod retirement_oracle;
 pub mod storm;
 mod sweep;
 mod trace;

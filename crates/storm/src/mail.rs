@@ -496,6 +496,7 @@ fn post(
     request: &WorkRequest,
 ) -> Result<bool, Finding> {
     let now = world.now;
+    world.awaken(node, request.channel);
     let Some(nic) = world.nic(node) else { return Ok(false) };
     match nic.post(now, jetty, request) {
         Ok(()) => {

@@ -1,10 +1,11 @@
 //! One host of the world: its NIC and its surroundings.
 
-use crate::adversary::Delivery;
+use crate::adversary::{ChannelName, Delivery};
 use crate::operation::Missed;
 use fairway_device::drive::{self, AccessOf, Driver, OutcomeOf, OutputOf};
 use fairway_ub::control::CongestionProcessor;
-use fairway_ub::wire::{Cci, Duration, Instant};
+use fairway_ub::policy::PolicySpec;
+use fairway_ub::wire::{Cci, Cna, Duration, Instant, Msn, Psn, Tpn};
 use fairway_ub::{ChannelId, CompletionQueueId, DropReason, LocalRange, Received, UbDevice};
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -98,6 +99,26 @@ impl Late {
     }
 }
 
+/// The parameters of a channel.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    pub(crate) leader: Option<ChannelId>,
+    pub(crate) engine: u32,
+    pub(crate) remote: Cna,
+    pub(crate) remote_tpn: Tpn,
+    pub(crate) first_psn: Psn,
+    pub(crate) remote_first_psn: Psn,
+    pub(crate) first_message: Msn,
+    /// True if the channel's group goes on without it when it is dead.
+    pub(crate) retires: bool,
+    pub(crate) mtu: u32,
+    pub(crate) paths: u32,
+    pub(crate) remote_window: u32,
+    pub(crate) remote_message_slots: u32,
+    pub(crate) remote_read_slots: u32,
+    pub(crate) policy: PolicySpec,
+}
+
 /// A node's record of one of its channels.
 #[derive(Clone, Debug)]
 pub(crate) struct ChannelNote {
@@ -107,6 +128,13 @@ pub(crate) struct ChannelNote {
     /// First channel of the peer's group.
     pub(crate) peer_leader: ChannelId,
     pub(crate) peer: usize,
+    /// The channel in the plan.
+    pub(crate) name: ChannelName,
+    /// True if its group goes on without a dead channel.
+    /// What both sides agreed on, to open the channel again after a rest.
+    pub(crate) terms: Terms,
+    /// Time at which the channel was opened, or opened again after a rest.
+    pub(crate) awake_since: Instant,
     /// Incarnation of the peer that the channel leads to.
     pub(crate) peer_incarnation: u32,
     /// Time at which a packet of the channel was last accepted.

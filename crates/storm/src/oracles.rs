@@ -10,6 +10,7 @@ use crate::finding::Finding;
 use crate::jetty_oracle::JettyOracle;
 use crate::operation::{Kind, Life, Operation, Place, Receive, STATUSES, State};
 use crate::order_oracle::{OrderOracle, check_old_value};
+use crate::retirement_oracle::{self, RetirementOracle};
 use crate::world::World;
 use fairway_ub::wire::{Instant, JettyId};
 use fairway_ub::{ChannelId, Completion, CompletionKind, Event, OrderRequest, Profile, Status};
@@ -64,11 +65,13 @@ pub(crate) struct Model {
     pub(crate) pending: u64,
     /// True if Jetties match receives by sequence.
     pub(crate) in_sequence: bool,
+    pub(crate) retirement: RetirementOracle,
 }
 
 impl Model {
-    pub(crate) fn new(in_sequence: bool) -> Model {
-        Model { in_sequence, ..Model::default() }
+    /// `plain`: operations are WRITEs and READs without order.
+    pub(crate) fn new(in_sequence: bool, plain: bool) -> Model {
+        Model { in_sequence, retirement: RetirementOracle::new(plain), ..Model::default() }
     }
 
     pub(crate) fn operation_id(&self) -> u64 {
@@ -175,22 +178,18 @@ impl Model {
             Event::PeerDead { channel } => (*channel, Status::PeerDead),
             Event::PeerClosed { channel } => (*channel, Status::PeerClosed),
             Event::Closed { channel } => return Ok(Some(*channel)),
+            Event::ChannelRetired { channel, retired } => {
+                self.retirement.retired(world, node, (*channel, *retired), profile)?;
+                return Ok(None);
+            }
             _ => return Ok(None),
         };
         let note = world.nodes[node].channels[channel.index()].as_ref();
         let Some(note) = note.filter(|note| note.id == channel) else {
             return Err(format!("{event:?} of a channel that was never opened").into());
         };
-        let notes = world.nodes[node].channels.iter().flatten();
-        let of_group = notes.filter(|other| other.leader == note.id);
-        let silence =
-            of_group.map(|note| world.now.since(note.last_received_at)).max().unwrap_or_default();
-        if status == Status::PeerDead && silence < profile.peer_dead {
-            return Err(format!(
-                "{event:?}, though a packet of it arrived {} us ago",
-                silence.as_us()
-            )
-            .into());
+        if status == Status::PeerDead {
+            self.retirement.check_death(world, node, note, profile)?;
         }
         let peer = (note.peer, note.peer_incarnation);
         if status == Status::PeerClosed && !self.has_ended_at_all(peer, note.peer_leader) {
@@ -426,11 +425,18 @@ impl Model {
         awake_since: Instant,
     ) -> Result<(), Finding> {
         let (node, _) = life;
-        let most = profile.peer_dead.saturating_add(profile.keep_alive);
         let notes = world.nodes[node].channels.iter().flatten();
         for note in notes.filter(|note| note.leader == channel) {
+            if self.retirement.is_retired(life, note.id) {
+                continue;
+            }
+            let most = retirement_oracle::silence_max(note, profile);
+            // A channel at rest sends no keep-alives.
+            let is_resting = world.nodes[node].nic().is_some_and(|nic| nic.is_resting(note.id));
+            let awake_since = awake_since.max(note.awake_since);
             let silence = world.now.since(note.last_received_at.max(awake_since));
-            if !self.ended.contains_key(&(life, channel)) && silence > most {
+            let has_ended = self.ended.contains_key(&(life, channel));
+            if !is_resting && !has_ended && silence > most {
                 return Err(format!(
                     "node {node} has not given up {channel:?} after {} us of silence",
                     silence.as_us()

@@ -2,12 +2,17 @@
 
 mod condition;
 mod mail;
+mod mishaps;
 mod placement;
 mod policies;
+mod resting;
+mod retirement;
 
 pub use condition::Condition;
 pub(crate) use mail::MailPlan;
 pub(crate) use placement::ControllerPlacement;
+use resting::Resting;
+use retirement::Retirement;
 
 use crate::adversary::{NetworkFaults, Outage};
 use crate::node::WorldConfig;
@@ -66,6 +71,8 @@ pub(crate) struct Plan {
     pub(crate) tick: Duration,
     pub(crate) mail: MailPlan,
     pub(crate) extras: Extras,
+    pub(crate) retirement: Retirement,
+    pub(crate) resting: Resting,
     /// Scheduler of each node.
     pub(crate) schedulers: Vec<PolicySpec>,
     /// Placement of the congestion controllers of each node.
@@ -198,6 +205,14 @@ impl Extras {
 
 impl Plan {
     pub(crate) fn draw(seed: u64) -> Plan {
+        let mut plan = Plan::draw_first(seed);
+        retirement::draw(seed, &mut plan);
+        resting::draw(seed, &mut plan);
+        plan
+    }
+
+    /// Draws what was not added last.
+    fn draw_first(seed: u64) -> Plan {
         let mut random = Random::fork(seed, 1);
         let nodes = random.pick(&[2, 2, 2, 2, 3, 3, 4, 5, 8]);
         let mut links = draw_links(&mut random, nodes);
@@ -237,15 +252,11 @@ impl Plan {
             controllers: placement::draw(&mut Random::fork(seed, 11), nodes),
             config: draw_knobs(random, operations, &links),
             outages: draw_outages(random, &links, span),
-            node_faults: draw_mishaps(random, nodes, span, &profiles),
+            node_faults: mishaps::draw(random, nodes, span, &profiles),
             network_faults,
             span,
             operations,
-            bytes_max: if nodes > 4 {
-                8_000
-            } else {
-                random.pick(&[2_000, 8_000, 16_000, 100_000])
-            },
+            bytes_max: draw_bytes(random, nodes),
             packets_max: random.pick(&[1, 4, 30, 300]),
             jetties: random.range(1, 4) as u32,
             wrong: sometimes(random, 400, &[20, 100, 300]),
@@ -265,8 +276,15 @@ impl Plan {
             links,
             mail,
             extras,
+            retirement: Retirement::default(),
+            resting: Resting::default(),
         }
     }
+}
+
+/// Returns the most bytes of an operation; with many nodes few, because their memories are many.
+fn draw_bytes(random: &mut Random, nodes: usize) -> u64 {
+    if nodes > 4 { 8_000 } else { random.pick(&[2_000, 8_000, 16_000, 100_000]) }
 }
 
 /// Returns one of `values` with probability `permille`, otherwise 0.
@@ -550,38 +568,6 @@ fn draw_outages(random: &mut Random, links: &[Link], span: Duration) -> Vec<Outa
         }
     }
     outages
-}
-
-fn draw_mishaps(
-    random: &mut Random,
-    nodes: usize,
-    span: Duration,
-    profiles: &[Profile],
-) -> Vec<NodeFault> {
-    let mut node_faults = Vec::new();
-    let pauses = if random.chance(250) { random.range(1, 3) } else { 0 };
-    for _ in 0..pauses {
-        let node = random.below(nodes as u64) as usize;
-        let at = Instant::from_ps(random.below(span.as_ps()) + 1);
-        let short = random.chance(700);
-        let most = if short { span } else { profiles[node].peer_dead.times(2) };
-        node_faults.push(NodeFault::Pause {
-            node,
-            at,
-            span: Duration::from_ps(random.below(most.as_ps())),
-        });
-    }
-    let crashes = if random.chance(200) { random.range(1, 2) } else { 0 };
-    for _ in 0..crashes {
-        let node = random.below(nodes as u64) as usize;
-        let at = Instant::from_ps(random.below(span.as_ps()) + 1);
-        node_faults.push(NodeFault::Crash {
-            node,
-            at,
-            span: Duration::from_ps(random.below(span.as_ps())),
-        });
-    }
-    node_faults
 }
 
 #[cfg(test)]

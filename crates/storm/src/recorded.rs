@@ -41,7 +41,7 @@ impl Recorded {
 /// for a world only as long as the draws stay the same. If a bug is missed after a change of the
 /// protocol, other runs with the plan that was recorded for it find another one within minutes
 /// (`xtask storm --bug NAME --plan-of SEED`).
-pub(crate) const RECORDED: [Recorded; 37] = [
+pub(crate) const RECORDED: [Recorded; 41] = [
     Recorded::seed(InjectedBug::TakeLast, 7_533_577),
     Recorded::run(InjectedBug::CountOvertaking, 7_495_720, 3_619),
     Recorded::seed(InjectedBug::RetryAtOnce, 7_483_350),
@@ -79,6 +79,10 @@ pub(crate) const RECORDED: [Recorded; 37] = [
     Recorded::seed(InjectedBug::ForgetLate, 2_832),
     Recorded::run(InjectedBug::AnyCause, 72_073_876, 0),
     Recorded { is_older_than_signals: false, ..Recorded::seed(InjectedBug::KeepPast, 79_289_242) },
+    Recorded::new(InjectedBug::RepeatUnconfirmed, 2_301, 2_301),
+    Recorded::new(InjectedBug::AnswerUnretired, 2_464, 2_464),
+    Recorded::new(InjectedBug::ForgetPlacing, 4_136, 4_136),
+    Recorded::new(InjectedBug::RestBehind, 968, 968),
 ];
 
 /// True if a seed was recorded before worlds drew signals of paths (`plan::policies::use_signals`).

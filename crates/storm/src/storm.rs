@@ -87,14 +87,15 @@ const OPEN_AGAIN: Duration = Duration::from_us(300);
 
 impl Storm {
     fn new(seed: u64, plan: Plan, options: Options) -> Self {
-        let adversary = Adversary::new(seed, plan.network_faults, plan.outages.clone());
+        let adversary = Adversary::new(seed, plan.network_faults, plan.outages.clone())
+            .with_channel_outages(plan.retirement.outages.clone(), plan.retirement.lost_notices);
         let trace = Trace::new(options.trace);
         let mut world = World::new(plan.limits.len(), plan.config, adversary, trace, seed);
         world.absence.is_noted = plan.extras.missing > 0;
         Storm {
             workload: Workload::new(seed, &plan),
             world,
-            model: Model::new(plan.extras.in_sequence),
+            model: Model::new(plan.extras.in_sequence, plan.retirement.plain),
             mail: Mail::new(seed, &plan),
             random: Random::fork(seed, 5),
             seed,
@@ -118,7 +119,8 @@ impl Storm {
         let healing = self.world.now.since(healed);
         // Late packets in the network must have no effect, though they may cause a probe or
         // retransmission.
-        self.run_for(self.plan.network_faults.late.saturating_add(Duration::from_ms(1)))?;
+        let late = self.plan.network_faults.late.max(self.plan.retirement.late());
+        self.run_for(late.saturating_add(Duration::from_ms(1)))?;
         self.await_quiet(self.world.now)?;
         if self.random.chance(250) {
             self.idle()?;
@@ -131,7 +133,7 @@ impl Storm {
         self.world.memory.compare_all()?;
         self.tear_down()?;
         self.world.memory.compare_all()?;
-        bounds::check_packets(&self.world)?;
+        bounds::check_packets(&self.world, &self.plan)?;
         Ok(self.report(healing))
     }
 
@@ -413,7 +415,8 @@ impl Storm {
     fn check_death(&self, node: usize, channel: ChannelId) -> Result<(), Finding> {
         let profile = &self.plan.profiles[node];
         let settled = profile.peer_dead.saturating_add(profile.keep_alive.times(3));
-        let settled = settled.saturating_add(self.plan.network_faults.late);
+        let late = self.plan.network_faults.late.max(self.plan.retirement.late());
+        let settled = settled.saturating_add(late);
         let Some(healed) = self.healed.filter(|&healed| self.world.now.since(healed) > settled)
         else {
             return Ok(());
@@ -440,6 +443,7 @@ impl Storm {
     fn heal(&mut self) -> Instant {
         self.healed = Some(self.world.now);
         self.world.adversary.heal();
+        self.world.awaken_all();
         self.world.trace.line(self.world.now, 0, || String::from("everything is healed"));
         self.world.now
     }

@@ -67,6 +67,10 @@ pub(crate) fn summary(route: &Route, packet: &Packet, payload: u32) -> String {
             Some(turn_ns) => format!("PROBE {} answered after {turn_ns} ns", probe.number),
             None => format!("PROBE {}", probe.number),
         },
+        Packet::Retire(retire) => {
+            let answer = if retire.answer { " answer" } else { "" };
+            format!("RETIRE {:x}{answer}", retire.channel.value())
+        }
         Packet::Close(close) => format!("CLOSE{}", if close.answer { " answer" } else { "" }),
         Packet::Datagram(datagram) => {
             format!("UNRELIABLE {} +{payload}", operation_summary(&datagram.operation))

@@ -2,6 +2,7 @@
 
 use crate::application::{Application, Connection, Jetty, Role, Segment};
 use crate::finding::Finding;
+use crate::node::Terms;
 use crate::operation::{Kind, Life, Operation, Receive, State, Statuses, Trouble};
 use crate::oracles::Model;
 use crate::plan::Plan;
@@ -9,8 +10,8 @@ use crate::world::World;
 use fairway_device::random::Random;
 use fairway_ub::wire::{BYPASS_BYTES, JettyId, Msn, Psn, ServiceMode, Tag, Target, TokenId};
 use fairway_ub::{
-    ChannelConfig, ChannelId, JettyState, LocalRange, OrderRequest, PostError, ReceiveRequest,
-    RemoteRange, Rights, SegmentRequest, Status, Work, WorkRequest,
+    ChannelId, JettyState, LocalRange, OrderRequest, PostError, ReceiveRequest, RemoteRange,
+    Rights, SegmentRequest, Status, Work, WorkRequest,
 };
 
 /// The applications of all nodes.
@@ -198,6 +199,7 @@ impl Workload {
             return false;
         }
         let mut ends: [Option<ChannelId>; 2] = [None; 2];
+        let retires = plan.retirement.agreed && link.channels > 1;
         for number in 0..link.channels {
             let mut reserve =
                 |node: usize| world.nic(node).and_then(|nic| nic.reserve_channel().ok());
@@ -216,7 +218,7 @@ impl Workload {
                 [(a, at_a, b, at_b), (b, at_b, a, at_a)].into_iter().enumerate()
             {
                 let limits = &plan.limits[peer];
-                let config = ChannelConfig {
+                let terms = Terms {
                     leader: ends[side],
                     engine: number % plan.limits[node].engines,
                     remote: world.nic(peer).expect("it is there").address(),
@@ -224,21 +226,20 @@ impl Workload {
                     first_psn: first[side],
                     remote_first_psn: first[1 - side],
                     first_message: Msn::new(first[side].value()),
-                    unreliable: true,
-                    bypass: true,
-                    parts: true,
+                    retires,
                     mtu: link.mtu,
                     paths: link.paths,
                     remote_window: limits.receive_window(),
                     remote_message_slots: limits.message_slots,
                     remote_read_slots: limits.read_slots,
-                    policy: link.policies[side].build(link.mtu),
+                    policy: link.policies[side],
                 };
                 let now = world.now;
                 let nic = world.nic(node).expect("it is there");
-                nic.open_channel(now, own, config).expect("parameters in range");
+                nic.open_channel(now, own, terms.config()).expect("parameters in range");
                 let peer_leader = ends[1 - side].unwrap_or(theirs);
-                world.connect(node, own, ends[side].unwrap_or(own), (peer, peer_leader));
+                let name = ((index, number, side), terms);
+                world.connect(node, own, ends[side].unwrap_or(own), (peer, peer_leader), name);
                 world.schedule_poll(node);
             }
             ends = [ends[0].or(Some(at_a)), ends[1].or(Some(at_b))];
@@ -291,9 +292,28 @@ impl Workload {
             self.take_away(world, plan, node);
         }
         self.change_pressure(world, plan, node, healed);
+        if !healed {
+            self.rest(world, plan, node);
+        }
         world.look(node);
         world.schedule_poll(node);
         Ok(())
+    }
+
+    /// Lets channels of a node rest.
+    fn rest(&mut self, world: &mut World, plan: &Plan, node: usize) {
+        let chance = plan.resting.chance;
+        if chance == 0 || !self.random.chance(chance) {
+            return;
+        }
+        for (index, link) in plan.links.iter().enumerate() {
+            for side in (0..2).filter(|side| link.nodes[*side] == node) {
+                if let Some(channel) = self.connections[index].ends[side] {
+                    let posts = plan.resting.passive[index] != Some(side);
+                    world.rest(node, channel, posts);
+                }
+            }
+        }
     }
 
     fn post_receive(
@@ -357,6 +377,9 @@ impl Workload {
         let link = &plan.links[index];
         let Some(side) = link.nodes.iter().position(|&end| end == node) else { return Ok(()) };
         let Some(channel) = self.connections[index].ends[side] else { return Ok(()) };
+        if plan.resting.passive[index] == Some(side) {
+            return Ok(());
+        }
         let peer = link.nodes[1 - side];
         let jetty = self.random.below(u64::from(plan.jetties)) as u32;
         let here = &self.applications[node];
@@ -371,6 +394,7 @@ impl Workload {
             Kind::Send,
             Kind::SendImmediate,
         ]);
+        let kind = if plan.retirement.plain { plain(kind) } else { kind };
         let kind = if self.random.chance(plan.atomics) { Kind::Atomic } else { kind };
         let bypasses = plan.extras.bypasses > 0 && self.random.chance(plan.extras.bypasses);
         let kind =
@@ -416,6 +440,7 @@ impl Workload {
         let now = world.now;
         let jetty = &self.applications[node].jetties[operation.jetty.value() as usize];
         let ready = jetty.state == JettyState::Ready;
+        world.awaken(node, request.channel);
         let Some(nic) = world.nic(node) else { return Ok(()) };
         match nic.post(now, operation.jetty, &request) {
             Err(PostError::NotReady) if !ready => Ok(()),
@@ -451,6 +476,14 @@ impl Workload {
             _ => random.range(0, packets * u64::from(mtu)),
         };
         length.min(plan.bytes_max / 2).min(plan.packets_max * u64::from(mtu)) as u32
+    }
+}
+
+/// The plain operation in place of another one.
+fn plain(kind: Kind) -> Kind {
+    match kind {
+        Kind::Send | Kind::Read => Kind::Read,
+        _ => Kind::Write,
     }
 }
 

@@ -7,11 +7,11 @@
 //! when its channel ends, or when its memory is deregistered, is dropped or finished *before* that
 //! is reported, as a NIC waits for its DMA. [`World::deregister`] does that.
 
-use crate::adversary::{Adversary, Delivery, Fault};
+use crate::adversary::{Adversary, ChannelName, Delivery, Fault};
 use crate::agenda::Agenda;
 use crate::finding::Finding;
 use crate::memory::Memory;
-use crate::node::{Access, ChannelNote, Node, Outcome, Payload, WorldConfig};
+use crate::node::{Access, ChannelNote, Node, Outcome, Payload, Terms, WorldConfig};
 use crate::operation::Missed;
 use crate::plan::ControllerPlacement;
 use crate::trace::{Trace, summary};
@@ -235,12 +235,16 @@ impl World {
         channel: ChannelId,
         leader: ChannelId,
         (peer, peer_leader): (usize, ChannelId),
+        (name, terms): (ChannelName, Terms),
     ) {
         let note = ChannelNote {
             id: channel,
             leader,
             peer_leader,
             peer,
+            name,
+            terms,
+            awake_since: self.now,
             peer_incarnation: self.nodes[peer].incarnation,
             last_received_at: self.now,
             last_data: None,
@@ -346,6 +350,7 @@ impl World {
         }
         let payload = (bytes.len() - header_len) as u32;
         let received = Received { route, packet, payload, ecn: delivery.ecn, hops: 0 };
+        self.awaken_for(node, &route);
         if delivery.trimmed {
             return self.take_in_trimmed(node, &received);
         }
@@ -503,7 +508,8 @@ impl World {
         let note = self.nodes[node].channels[transmit.channel.index()]
             .as_ref()
             .filter(|note| note.id == transmit.channel);
-        let Some((peer, life)) = note.map(|note| (note.peer, note.peer_incarnation)) else {
+        let found = note.map(|note| (note.peer, note.peer_incarnation, note.name));
+        let Some((peer, life, name)) = found else {
             return Err(format!(
                 "node {node} sends on a channel that was not opened: {transmit:?}"
             )
@@ -526,7 +532,14 @@ impl World {
         if let Packet::Data(_) = transmit.packet {
             self.adversary.write_hint(way, &mut bytes);
         }
-        for delivery in self.adversary.fate(now, way, bytes, header) {
+        if matches!(transmit.packet, Packet::Retire(_)) && self.adversary.loses_notice() {
+            return Ok(());
+        }
+        let deliveries = match self.adversary.fate_of_channel(now, name, &bytes) {
+            Some(late) => late,
+            None => self.adversary.fate(now, way, bytes, header),
+        };
+        for delivery in deliveries {
             let at = leaves + delivery.after;
             self.agenda.add(at, WorldEvent::Arrive { node: peer, delivery });
         }
@@ -549,5 +562,6 @@ impl World {
 mod missing;
 mod notes;
 mod placing;
+mod resting;
 
 pub(crate) use missing::{Absence, Miss};

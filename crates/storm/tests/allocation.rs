@@ -65,6 +65,7 @@ impl Direct {
                 unreliable: true,
                 bypass: true,
                 parts: true,
+                retires: true,
                 mtu: 4096,
                 paths: 16,
                 remote_window: limits.receive_window(),

@@ -42,6 +42,7 @@ fn sides(mtu: u32, paths: u32) -> [Side; 2] {
             unreliable: true,
             bypass: true,
             parts: true,
+            retires: true,
             mtu,
             paths,
             remote_window: limits.receive_window(),

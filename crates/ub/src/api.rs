@@ -380,6 +380,9 @@ pub struct ChannelConfig {
     /// Parts of operations that go by several channels of the group may be sent. (They are always
     /// accepted.)
     pub parts: bool,
+    /// The group goes on without this channel when it is dead and another one of the group still
+    /// hears from the peer ([`Event::ChannelRetired`]).
+    pub retires: bool,
     /// Payload bytes of every packet of a message but its last.
     pub mtu: u32,
     /// Paths: 1 to 256.

@@ -67,6 +67,12 @@ pub struct Counters {
     pub paths_down: u64,
     /// Paths taken back into use.
     pub paths_up: u64,
+    /// Channels that were found dead while their group went on.
+    pub channels_retired: u64,
+    /// Messages moved from such channels to others.
+    pub messages_moved: u64,
+    /// Notices to peers that such channels have ended here, and answers to theirs, sent.
+    pub retirement_notices_sent: u64,
     /// Bitmap blocks returned early because they were full (ORNIC §3.4).
     pub blocks_freed_early: u64,
     /// Operations that waited here for earlier ones before they were issued.

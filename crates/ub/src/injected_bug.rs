@@ -156,11 +156,20 @@ pub enum InjectedBug {
     LeaveInFlight,
     /// Report congestion information again that an acknowledgement has reported.
     KeepCongestion,
+    /// Repeat the WRITEs of a retired channel before the peer has ended its side.
+    RepeatUnconfirmed,
+    /// Answer the notice that a channel is retired, and go on accepting its packets.
+    AnswerUnretired,
+    /// Move what a retired channel had under way, and answer its peer, while payload of the channel
+    /// is being placed.
+    ForgetPlacing,
+    /// Expect the last packet again that a channel received before its rest.
+    RestBehind,
 }
 
 impl InjectedBug {
     /// Every injected bug.
-    pub const ALL: [InjectedBug; 73] = [
+    pub const ALL: [InjectedBug; 77] = [
         InjectedBug::SkipDuplicateCheck,
         InjectedBug::WrapPsnEarly,
         InjectedBug::AcknowledgeBeforePlacement,
@@ -234,5 +243,9 @@ impl InjectedBug {
         InjectedBug::ResendAnyTrimmed,
         InjectedBug::LeaveInFlight,
         InjectedBug::KeepCongestion,
+        InjectedBug::RepeatUnconfirmed,
+        InjectedBug::AnswerUnretired,
+        InjectedBug::ForgetPlacing,
+        InjectedBug::RestBehind,
     ];
 }

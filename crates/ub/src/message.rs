@@ -117,6 +117,9 @@ pub(crate) enum MessagePlace {
     Placing,
     /// A store that is not repeated any more, and waits until no older one is.
     Expired,
+    /// In no list: the channel is retired, and the message has to be moved. `retries`: it was
+    /// refused, and is to be tried again.
+    Stranded { retries: bool },
 }
 
 impl Message {
@@ -353,6 +356,46 @@ impl Message {
         };
         *placed += bytes;
         *placed == self.local.length
+    }
+
+    /// The answer that the message is, if it is one.
+    pub(crate) fn reply(&self) -> Option<&OwnAnswer> {
+        match &self.body {
+            Body::Answer(answer) => Some(answer),
+            _ => None,
+        }
+    }
+
+    /// True if the record sends a notice in place of an operation that has ended.
+    pub(crate) fn is_notice(&self) -> bool {
+        self.notice.is_some()
+    }
+
+    /// True for a WRITE, or a part of one, that takes no receive and is acknowledged.
+    pub(crate) fn is_plain_write(&self) -> bool {
+        matches!(self.body, Body::Write { .. })
+            && self.notice.is_none()
+            && self.order.mode() != ServiceMode::Uno
+    }
+
+    /// True for a READ, or a part of one. (A GET may be refused when it is repeated, although a
+    /// part of its answer is in place.)
+    pub(crate) fn is_plain_read(&self) -> bool {
+        matches!(self.body, Body::Read { .. }) && self.notice.is_none()
+    }
+
+    /// Takes the message out of the lists of its channel, which is retired.
+    pub(crate) fn strand(&mut self) {
+        let retries = self.place == MessagePlace::AwaitingReceiver;
+        self.place = MessagePlace::Stranded { retries };
+        self.links = Links::UNLINKED;
+    }
+
+    /// Prepares the operation to be sent from its beginning on another channel.
+    pub(crate) fn repeat_elsewhere(&mut self) {
+        self.progress.repeat_elsewhere();
+        self.restart();
+        self.attempts.reopen();
     }
 
     /// Prepares the operation to be sent again, from its beginning.

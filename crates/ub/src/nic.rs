@@ -27,7 +27,7 @@ use crate::tpg::ChannelGroups;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use fairway_wire::{Cna, Instant, Packet, Tpn};
+use fairway_wire::{Cna, Duration, Instant, Packet, Tpn};
 
 /// The largest payload of one packet, in bytes.
 const MTU_MAX: u32 = 32_768;
@@ -104,6 +104,7 @@ impl UbDevice {
             backpressure: Backpressure::default(),
             channels: ChannelGroups::new(limits.channels),
             schedule: Schedule::new(limits.engines, limits.channels),
+            host_wait: None,
         };
         let entry = |_| Entry { generation: 1, state: EntryState::Free };
         UbDevice {
@@ -138,6 +139,17 @@ impl UbDevice {
     }
 
     // ---- inputs ----
+
+    /// Says how long the packets that are passed in from now on have been in this host; `None`, as
+    /// at first, if that is not known.
+    ///
+    /// Acknowledgements then report how long a packet was in this host in all, and congestion
+    /// controls of this side are told the hosts' part of round trips
+    /// ([`AckSample::endpoint_delay`](fairway_policy::AckSample::endpoint_delay)). Round trips then
+    /// include the time at the peer, which is subtracted otherwise.
+    pub fn set_host_wait(&mut self, wait: Option<Duration>) {
+        self.shared.host_wait = wait;
+    }
 
     /// Processes a received packet that was decoded without error.
     pub fn handle_packet(&mut self, now: Instant, received: &Received) -> Verdict {
@@ -175,7 +187,10 @@ impl UbDevice {
             return verdict;
         }
         if !channel.is_open() {
-            return shared.counters.drop(DropReason::NoChannel);
+            return shared.counters.drop(match channel.is_retired() {
+                true => DropReason::Retired,
+                false => DropReason::NoChannel,
+            });
         }
         channel.note_packet_received(now);
         if matches!(received.packet, Packet::Data(_) | Packet::Datagram(_) | Packet::Bypass(_)) {
@@ -199,6 +214,7 @@ impl UbDevice {
             Packet::Credit(credit) => channel.handle_credit(shared, now, credit),
             Packet::Probe(probe) => channel.handle_probe(shared, now, probe, route.path),
             Packet::Close(_) => Verdict::Done,
+            Packet::Retire(retire) => return self.handle_retire(now, id, retire),
         };
         self.shared.deferred.set_cause(None);
         if self.shared.backpressure.credit().is_some() {
@@ -261,6 +277,9 @@ impl UbDevice {
             };
             channel.handle_timeout(&mut self.shared, now);
             let is_gone = channel.is_gone();
+            if self.shared.channels.needs_attention() {
+                self.attend(now);
+            }
             if self.shared.channels.has_ended() {
                 self.end_groups(now);
             } else if is_gone {
@@ -465,6 +484,7 @@ mod post;
 mod queues;
 mod request;
 mod rest;
+mod retirement;
 #[cfg(test)]
 mod tests;
 mod trace;

@@ -37,7 +37,7 @@ use crate::segment::{Admission, Segments};
 use crate::send_window::SendBlocks;
 use crate::tpg::ChannelGroups;
 use alloc::collections::VecDeque;
-use fairway_wire::{JettyId, Operation, Part, Refusal, Tag, Target};
+use fairway_wire::{Duration, Instant, JettyId, Operation, Part, Refusal, Tag, Target};
 
 pub(crate) struct Shared {
     pub(crate) config: Config,
@@ -63,9 +63,18 @@ pub(crate) struct Shared {
     pub(crate) backpressure: Backpressure,
     pub(crate) channels: ChannelGroups,
     pub(crate) schedule: Schedule,
+    /// How long the packets that are being handled have been in this host; `None` if that is not
+    /// known.
+    pub(crate) host_wait: Option<Duration>,
 }
 
 impl Shared {
+    /// When the packet that is being handled at `now` arrived at this host, as far as is known.
+    #[inline]
+    pub(crate) fn arrived_at(&self, now: Instant) -> Instant {
+        now - self.host_wait.unwrap_or(Duration::ZERO)
+    }
+
     /// Counts a packet that was just set aside until its turn.
     pub(crate) fn count_deferred(&mut self) {
         self.counters.deferred += 1;

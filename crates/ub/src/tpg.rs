@@ -25,6 +25,10 @@ pub(crate) struct ChannelGroup {
     open: u8,
     /// Members that have not been freed.
     pub(crate) used: u8,
+    /// A bit for each member, by its place: the group goes on without it.
+    retired: u16,
+    /// The member that sent the last notice about a retired one.
+    notifier: u8,
     /// True if the peer requested order when there was no record for it.
     pub(crate) orders_denied: bool,
     /// Number of packets that were set aside, whose turn has come, and that have not been placed.
@@ -43,6 +47,8 @@ pub(crate) struct ChannelGroups {
     groups: Vec<ChannelGroup>,
     /// By channel: the weight of its operations that are not done.
     loads: Vec<u64>,
+    /// Channels that are silent or retired, to which the device has to attend.
+    attention: Vec<ChannelIndex>,
     /// Groups one of whose channels has ended, and how: the others end with it.
     ended: Vec<(ChannelId, Status)>,
     /// True while no peer may be declared dead.
@@ -61,6 +67,8 @@ impl ChannelGroup {
         current: 0,
         open: 0,
         used: 0,
+        retired: 0,
+        notifier: 0,
         orders_denied: false,
         draining: 0,
         waits_for_drain: false,
@@ -87,6 +95,17 @@ impl ChannelGroup {
         draining
     }
 
+    /// The indices of the group's channels that are not retired, in the order in which they joined.
+    pub(crate) fn open_members(&self) -> impl Iterator<Item = ChannelIndex> + use<> {
+        let retired = self.retired;
+        let is_open = move |(place, _): &(usize, ChannelIndex)| retired >> place & 1 == 0;
+        self.members().enumerate().filter(is_open).map(|(_, member)| member)
+    }
+
+    fn is_retired(&self, member: u8) -> bool {
+        self.retired >> member & 1 != 0
+    }
+
     /// The indices of the group's channels, the leader first.
     pub(crate) fn members(&self) -> impl Iterator<Item = ChannelIndex> + use<> {
         let members = self.members.into_iter().take(usize::from(self.count));
@@ -99,6 +118,7 @@ impl ChannelGroups {
         ChannelGroups {
             groups: alloc::vec![ChannelGroup::EMPTY; channels as usize],
             loads: alloc::vec![0; channels as usize],
+            attention: Vec::with_capacity(channels as usize),
             ended: Vec::with_capacity(MEMBERS_MAX),
             teardown_suspended: false,
             end_wanted: false,
@@ -134,6 +154,51 @@ impl ChannelGroups {
         let index = channel.number() as usize;
         let ChannelGroup { count, draining, is_cut_off, .. } = self.groups[index];
         count == 1 && draining == 0 && !is_cut_off && self.loads[index] == 0
+    }
+
+    /// True if a group has more than one member that is not retired.
+    pub(crate) fn has_others(&self, leader: ChannelIndex) -> bool {
+        self.get(leader).open_members().nth(1).is_some()
+    }
+
+    /// Excludes a member from those that carry operations.
+    pub(crate) fn retire(&mut self, leader: ChannelIndex, channel: ChannelIndex) {
+        let place = self.get(leader).members().position(|member| member == channel);
+        if let Some(place) = place {
+            self.get_mut(leader).retired |= 1 << place;
+            self.close_one(leader);
+        }
+    }
+
+    /// The first member that is not retired.
+    pub(crate) fn first_open(&self, leader: ChannelIndex) -> Option<ChannelIndex> {
+        self.get(leader).open_members().next()
+    }
+
+    /// The member that sends the next notice: each that is not retired in turn, because one of them
+    /// may be dying.
+    pub(crate) fn next_notifier(&mut self, leader: ChannelIndex) -> Option<ChannelIndex> {
+        let group = self.get_mut(leader);
+        group.notifier = group.notifier.wrapping_add(1);
+        let count = group.open_members().count().max(1);
+        group.open_members().nth(usize::from(group.notifier) % count)
+    }
+
+    /// Requests that the device attend to a channel.
+    pub(crate) fn request_attention(&mut self, channel: ChannelIndex) {
+        if !self.attention.contains(&channel) {
+            self.attention.push(channel);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn needs_attention(&self) -> bool {
+        !self.attention.is_empty()
+    }
+
+    /// Returns the next channel that needs attention.
+    pub(crate) fn pop_attention(&mut self) -> Option<ChannelIndex> {
+        self.attention.pop()
     }
 
     /// Counts a member whose end has been reported. True if it was the last.
@@ -181,8 +246,10 @@ impl ChannelGroups {
             return leader;
         }
         let load = |member: u8| self.loads[usize::from(group.members[usize::from(member)])];
-        let least = (0..group.count).min_by_key(|member| load(*member)).unwrap_or_default();
-        if load(group.current) > load(least).saturating_add(slack) {
+        let open = (0..group.count).filter(|member| !group.is_retired(*member));
+        let least = open.min_by_key(|member| load(*member)).unwrap_or_default();
+        let exceeds = load(group.current) > load(least).saturating_add(slack);
+        if exceeds || group.is_retired(group.current) {
             group.current = least;
         }
         ChannelIndex::of(u32::from(group.members[usize::from(group.current)]))
@@ -191,7 +258,7 @@ impl ChannelGroups {
     /// The member with the least load.
     pub(crate) fn least(&self, leader: ChannelIndex) -> ChannelIndex {
         let load = |member: &ChannelIndex| self.loads[member.number() as usize];
-        self.get(leader).members().min_by_key(load).unwrap_or(leader)
+        self.get(leader).open_members().min_by_key(load).unwrap_or(leader)
     }
 
     /// Adds an operation of `bytes` bytes to a channel's load.

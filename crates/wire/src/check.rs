@@ -53,15 +53,15 @@ impl CheckKey {
     /// `covered` is a whole number of 32-bit words, at most 47 of them; anything beyond is left
     /// out.
     pub fn check(&self, version: u8, covered: &[u8], payload_len: usize) -> u32 {
-        let mut pairs = covered.chunks_exact(8);
+        let (pairs, rest) = covered.as_chunks::<8>();
+        let (keys, _) = self.words.as_chunks::<2>();
         let mut sum: u64 = 0;
-        let mut keys = self.words.chunks_exact(2);
-        for (pair, key) in (&mut pairs).zip(&mut keys) {
+        for (pair, key) in pairs.iter().zip(keys) {
             sum = sum.wrapping_add(product(word(pair, 0), word(pair, 4), key));
         }
         // An unpaired last word is paired with the payload's length.
-        let key = keys.next().unwrap_or(&[0, 0]);
-        let last = word(pairs.remainder(), 0);
+        let key = keys.get(pairs.len()).unwrap_or(&[0, 0]);
+        let last = word(rest, 0);
         sum = sum.wrapping_add(product(last, payload_len as u32, key));
         let length = (covered.len() as u64) << 8 | u64::from(version);
         self.finish(sum ^ (length << 32))
@@ -106,15 +106,13 @@ pub fn header_check(version: u8, covered: &[u8], payload_len: usize) -> u32 {
     CheckKey::PUBLIC.check(version, covered, payload_len)
 }
 
-/// One NH term. In a half-empty last pair of `key`, the missing word is taken as zero.
-fn product(a: u32, b: u32, key: &[u32]) -> u64 {
-    let (key_a, key_b) = match key {
-        [key_a, key_b] => (*key_a, *key_b),
-        _ => (0, 0),
-    };
-    u64::from(a.wrapping_add(key_a)) * u64::from(b.wrapping_add(key_b))
+/// One NH term.
+#[inline]
+fn product(a: u32, b: u32, [key_a, key_b]: &[u32; 2]) -> u64 {
+    u64::from(a.wrapping_add(*key_a)) * u64::from(b.wrapping_add(*key_b))
 }
 
+#[inline]
 fn word(bytes: &[u8], at: usize) -> u32 {
     match bytes.get(at..at + 4) {
         Some(&[a, b, c, d]) => u32::from_be_bytes([a, b, c, d]),

@@ -64,6 +64,7 @@ mod tp_opcode {
     pub const DEMAND: u32 = 0x12;
     pub const CREDIT: u32 = 0x13;
     pub const PROBE: u32 = 0x14;
+    pub const RETIRE: u32 = 0x15;
 }
 
 /// BTAH and ATAH: the transaction opcode (byte 0; §7.2.1).

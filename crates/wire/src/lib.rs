@@ -40,13 +40,13 @@ pub use packet::{
     Access, Ack, AckFlags, AtomicOperator, BYPASS_BYTES, Bypass, BypassOperation, CREDIT_MAX, Cci,
     Close, Credit, CreditRequest, Data, Datagram, ECHO_DELAY_UNIT_NS, EXECUTED_MAX, Ecn, Executed,
     Get, Nak, Operation, Order, PATH_REPORTS_MAX, Packet, Part, PathReport, PathReports, Priority,
-    Probe, Put, Refusal, Route, SACK_BITS, Sack, ServiceMode, Tag, Target, Void,
+    Probe, Put, Refusal, Retire, Route, SACK_BITS, Sack, ServiceMode, Tag, Target, Void,
 };
 pub use paths::{PathSockets, Role, path_sockets, socket_pairs, sockets_for};
 pub use psn::Psn;
 pub use setup::{
     Accept, BYPASS, Confirm, Endpoint, GROUP_MAX, Hello, Joins, KEY_LEN, PADDED_HELLOS, PARTS,
-    PATHS_MAX, PORTS_MAX, Parameters, Ports, Reject, RejectReason, SETUP_LEN, SLOTS_MAX, Setup,
-    SetupMessage, UNRELIABLE, Versions, Welcome,
+    PATHS_MAX, PORTS_MAX, Parameters, Ports, RETIRE, Reject, RejectReason, SETUP_LEN, SLOTS_MAX,
+    Setup, SetupMessage, UNRELIABLE, Versions, Welcome,
 };
 pub use time::{Duration, Instant};

@@ -50,6 +50,8 @@ pub enum Packet {
     Void(Void),
     /// The sender has closed the channel (Fairway's own, 0x11).
     Close(Close),
+    /// The sender has ended its side of another channel of the group.
+    Retire(Retire),
     /// A credit request: the sender has more to send than it was granted (Fairway's own, 0x12).
     CreditRequest(CreditRequest),
     /// Credit that the receiver grants (Fairway's own, 0x13).
@@ -553,6 +555,16 @@ pub struct Close {
     /// close whose number lies outside its window.
     pub next: Psn,
     /// True in the answer to a `Close`.
+    pub answer: bool,
+}
+
+/// The sender has ended its side of another channel of the group, which is dead: it drops every
+/// packet of that channel from now on, and places no payload of it any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retire {
+    /// The receiver's number of the channel that is dead.
+    pub channel: Tpn,
+    /// True in the answer to a `Retire`.
     pub answer: bool,
 }
 

@@ -40,6 +40,8 @@ pub const UNRELIABLE: u16 = 2;
 pub const BYPASS: u16 = 4;
 /// Capability: parts of operations that go by several channels may be sent on the channel.
 pub const PARTS: u16 = 8;
+/// Capability: the channel's group goes on when another one of its channels is dead.
+pub const RETIRE: u16 = 16;
 /// Length of every set-up message in bytes, without the padding of a HELLO or WELCOME.
 pub const SETUP_LEN: usize = 192;
 /// Length of a public key in bytes (X25519, RFC 7748).
@@ -250,7 +252,7 @@ pub struct Parameters {
     /// Channels of the TP channel group, 1 to 16: one for each engine that both sides have.
     pub channels: u16,
     /// Optional features, a bit each: [`PADDED_HELLOS`], [`UNRELIABLE`], [`BYPASS`],
-    /// [`PARTS`].
+    /// [`PARTS`], [`RETIRE`].
     pub capabilities: u16,
 }
 

@@ -295,6 +295,10 @@ pub fn packet() -> impl Strategy<Value = Packet> {
     let turn_ns = proptest::option::of(any::<u32>());
     let probe = (0..=Probe::NUMBER_MAX, turn_ns)
         .prop_map(|(number, turn_ns)| Packet::Probe(Probe { number, turn_ns }));
+    let close =
+        (psn(), any::<bool>()).prop_map(|(next, answer)| Packet::Close(Close { next, answer }));
+    let retire = (any::<u32>().prop_map(Tpn::new), any::<bool>())
+        .prop_map(|(channel, answer)| Packet::Retire(Retire { channel, answer }));
     prop_oneof![
         6 => data().prop_map(Packet::Data),
         1 => datagram().prop_map(Packet::Datagram),
@@ -302,7 +306,7 @@ pub fn packet() -> impl Strategy<Value = Packet> {
         3 => ack().prop_map(Packet::Ack),
         1 => nak,
         1 => void,
-        1 => (psn(), any::<bool>()).prop_map(|(next, answer)| Packet::Close(Close { next, answer })),
+        2 => prop_oneof![close, retire],
         1 => demand,
         1 => credit,
         1 => probe,

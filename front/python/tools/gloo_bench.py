@@ -1,6 +1,6 @@
-"""Times collectives of `torch.distributed` between processes of this machine: one JSON row a size.
+"""Times collectives of `torch.distributed` between processes: one JSON row for operation and size.
 
-    python gloo_bench.py --backend gloo --ranks 4 --operation all-reduce --bytes 8,65536 --iters 50
+    python gloo_bench.py --backend gloo --ranks 4 --operation all-reduce,broadcast --bytes 8,65536
 
 A row has the median and the least time of a call, in microseconds, at the slowest rank of each
 iteration. Every iteration begins with a barrier, and every size is verified once. `--bytes` is what
@@ -32,7 +32,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backend", default="gloo", choices=("gloo", "fairway"))
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--operation", default="all-reduce", choices=OPERATIONS)
+    parser.add_argument("--operation", default="all-reduce", type=operations,
+                        help="operations, separated by commas: " + ", ".join(OPERATIONS))
     parser.add_argument("--bytes", default="8,4096,65536,1048576", help="sizes, separated by commas")
     parser.add_argument("--iters", type=int, default=50)
     parser.add_argument("--warmup", type=int, default=5)
@@ -61,24 +62,39 @@ def rank_main(rank, options, meeting):
         import fairway.torch  # noqa: F401, for versions of torch that load no entry points
     dist.init_process_group(options.backend, init_method="file://" + meeting, rank=rank,
                             world_size=options.ranks)
-    for size in map(int, options.bytes.split(",")):
-        elements = max(size // 4 // options.ranks, 1) * options.ranks
-        if options.operation == "training-step":
-            elements = max(size // 4 // WIDTH ** 2, 1) * WIDTH ** 2
-        if options.operation in ("all-reduce", "broadcast"):
-            elements = max(size // 4, 1)
-        call, verify = prepare(options.operation, elements, rank, options.ranks)
-        call()
-        verify()
-        times = measure(call, options)
-        if rank == 0:
-            print(json.dumps({
-                "backend": options.backend, "operation": options.operation,
-                "ranks": options.ranks, "bytes": elements * 4, "iters": options.iters,
-                "median_us": round(statistics.median(times) / 1e3, 1),
-                "min_us": round(min(times) / 1e3, 1)}), flush=True)
+    for operation in options.operation:
+        for size in map(int, options.bytes.split(",")):
+            row = run(operation, size, rank, options)
+            if rank == 0:
+                print(json.dumps(row), flush=True)
     dist.barrier()
     dist.destroy_process_group()
+
+
+def operations(text):
+    """The names of operations in a text."""
+    names = text.split(",")
+    for name in names:
+        if name not in OPERATIONS:
+            raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(OPERATIONS)}")
+    return names
+
+
+def run(operation, size, rank, options):
+    """Verifies and times an operation with buffers of `size` bytes."""
+    elements = max(size // 4 // options.ranks, 1) * options.ranks
+    if operation == "training-step":
+        elements = max(size // 4 // WIDTH ** 2, 1) * WIDTH ** 2
+    if operation in ("all-reduce", "broadcast"):
+        elements = max(size // 4, 1)
+    call, verify = prepare(operation, elements, rank, options.ranks)
+    call()
+    verify()
+    times = measure(call, options)
+    return {"backend": options.backend, "operation": operation, "ranks": options.ranks,
+            "bytes": elements * 4, "iters": options.iters,
+            "median_us": round(statistics.median(times) / 1e3, 1),
+            "min_us": round(min(times) / 1e3, 1)}
 
 
 def address_of(interface):

@@ -110,11 +110,11 @@ pub(crate) extern "C" fn query_device_ex(
 }
 
 /// The nearest speed that InfiniBand defines, in units of 2.5 Gbit/s per lane, and the lane width.
-fn rate(speed_mbps: Option<u32>) -> (u8, u8) {
+fn rate(speed_mbps: u32) -> (u8, u8) {
     const SPEED_10: u8 = 4;
     const SPEED_25: u8 = 32;
     const SPEED_2_5: u8 = 1;
-    match speed_mbps.unwrap_or(10_000) {
+    match speed_mbps {
         ..5_000 => (SPEED_2_5, 1),
         5_000..20_000 => (SPEED_10, 1),
         20_000..30_000 => (SPEED_25, 1),
@@ -135,7 +135,7 @@ fn port_attr(device: &DeviceHandle) -> ibv_port_attr {
     attr.max_msg_sz = 1 << 30;
     attr.pkey_tbl_len = 1;
     attr.max_vl_num = 1;
-    (attr.active_speed, attr.active_width) = rate(device.device.speed_mbps);
+    (attr.active_speed, attr.active_width) = rate(device.device.port_mbps());
     // 5 is LinkUp, 3 is disabled.
     attr.phys_state = if running { 5 } else { 3 };
     attr.link_layer = IBV_LINK_LAYER_ETHERNET;
@@ -194,7 +194,7 @@ extern "C" fn ibv_query_port_speed(
         }
         let device = context.object().device();
         // In units of 100 Mbit/s.
-        let megabits = u64::from(device.device.speed_mbps.unwrap_or(10_000));
+        let megabits = u64::from(device.device.port_mbps());
         speed.write(megabits / 100);
         Ok(())
     })

@@ -140,7 +140,8 @@ fn common_address(end: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 254, 78, 1 + end as u8)
 }
 
-fn ip(arguments: &[&str]) -> io::Result<()> {
+/// Runs `ip` with these arguments, which must succeed.
+pub fn ip(arguments: &[&str]) -> io::Result<()> {
     let output = Command::new("ip")
         .args(arguments)
         .stdin(Stdio::null())

@@ -5,7 +5,7 @@ use crate::call::{Message, Piece};
 use crate::schedule::{Builder, Place, Region, Span, StepIndex};
 
 /// The other ranks, beginning with the next one, so that not all send to the same one at once.
-fn others(b: &Builder<'_>) -> impl Iterator<Item = u32> + use<> {
+pub(super) fn others(b: &Builder<'_>) -> impl Iterator<Item = u32> + use<> {
     let (rank, ranks) = (b.rank(), b.ranks());
     (1..ranks).map(move |distance| (rank + distance) % ranks)
 }
@@ -137,8 +137,8 @@ fn message_spans(b: &Builder<'_>, piece: Piece) -> Vec<Span> {
     }
 }
 
-/// Only the receiver knows where a message goes, so all go through slots. If `pairwise`, a rank
-/// sends to one rank and receives from one rank at a time.
+/// Only the receiver knows where a message goes, so the senders send all to slots. If `pairwise`, a
+/// rank sends to one rank and receives from one rank at a time.
 pub(super) fn exchange(
     b: &mut Builder<'_>,
     sends: &[Message],
@@ -169,8 +169,7 @@ pub(super) fn exchange(
         }
         for piece in with(receives, from) {
             for span in message_spans(b, piece) {
-                let arrived = b.receive(from, span.bytes, Place::Slot);
-                steps.push(b.copy(Region::Received(arrived), Region::Output(span), []));
+                steps.push(b.receive(from, span.bytes, Place::Output(span.offset)));
             }
         }
         before = steps;

@@ -13,10 +13,17 @@ enum State {
     Waiting(u32),
     /// Can be executed, or is being executed. A step that receives begins here.
     Ready,
-    /// Has arrived, but has not been copied to its place yet.
+    /// Has arrived, but has not been copied to its place or read yet.
     Arrived,
     /// Has ended.
     Ended,
+}
+
+/// The slot of a step, and whether it names bytes in the memory of their sender.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    slot: u8,
+    is_lent: bool,
 }
 
 /// What the end of a step makes possible.
@@ -39,13 +46,15 @@ pub(super) struct Execution {
     digests: Vec<Digest>,
     states: Vec<State>,
     /// The slot of each step that has received bytes into one.
-    slots: Vec<Option<u8>>,
+    slots: Vec<Option<Held>>,
     /// Number of steps that still use the slot of a step.
     users: Vec<u32>,
     /// For each rank: whether its key has arrived, and the steps that wait for it.
     keys: Vec<(bool, Vec<StepIndex>)>,
     /// Number of steps that have not ended.
     left: usize,
+    /// True if receivers copy the bytes of slots, and combine nothing.
+    lends_slots: bool,
 }
 
 impl Execution {
@@ -63,7 +72,33 @@ impl Execution {
         let (states, left) = (states.collect(), schedule.steps().len());
         let (slots, users) = (vec![None; left], schedule.users().to_vec());
         let keys = vec![(false, Vec::new()); sequences.len()];
-        Execution { work, schedule, protocol, sequences, digests, states, slots, users, keys, left }
+        Execution {
+            work,
+            schedule,
+            protocol,
+            sequences,
+            digests,
+            states,
+            slots,
+            users,
+            keys,
+            left,
+            lends_slots: false,
+        }
+    }
+
+    /// Lets other ranks read the bytes of messages to slots from this rank's memory: nothing is
+    /// combined.
+    pub(super) fn lend_slots(&mut self) {
+        self.lends_slots = true;
+    }
+
+    /// True if the receiver of a message to this place may read its bytes from this rank's memory.
+    pub(super) fn lends(&self, place: Place) -> bool {
+        let is_allowed = self.lends_slots
+            || self.schedule.combines_from_sender()
+            || matches!(place, Place::Output(_));
+        is_allowed && self.protocol == Protocol::Lent
     }
 
     pub(super) fn work(&self) -> Work {
@@ -98,9 +133,12 @@ impl Execution {
     pub(super) fn memory(&self, region: Region) -> Memory {
         if let Region::Received(step) = region
             && let Action::Receive { from, bytes, .. } = self.schedule.action(step)
-            && let Some(slot) = self.slots[step.index()]
+            && let Some(Held { slot, is_lent }) = self.slots[step.index()]
         {
-            return Memory::Slot { from, slot, bytes };
+            return match is_lent {
+                true => Memory::Lent { from, slot, bytes },
+                false => Memory::Slot { from, slot, bytes },
+            };
         }
         region.in_buffer().expect("a step that uses a slot waits until it has been filled")
     }
@@ -120,7 +158,12 @@ impl Execution {
 
     /// Records the slot to which a step has received.
     pub(super) fn hold(&mut self, step: StepIndex, slot: u8) {
-        self.slots[step.index()] = Some(slot);
+        self.slots[step.index()] = Some(Held { slot, is_lent: false });
+    }
+
+    /// Records the slot that names the bytes of a step in the memory of their sender.
+    pub(super) fn hold_lent(&mut self, step: StepIndex, slot: u8) {
+        self.slots[step.index()] = Some(Held { slot, is_lent: true });
     }
 
     /// True if a step waits for no other any more.
@@ -131,7 +174,7 @@ impl Execution {
     /// True if a step may send to a rank's output buffer now. Otherwise it waits for its key.
     pub(super) fn may_place(&mut self, to: u32, step: StepIndex) -> bool {
         let (has_key, waiting) = &mut self.keys[to as usize];
-        let may = *has_key || self.protocol == Protocol::Staged;
+        let may = *has_key || self.protocol != Protocol::Direct;
         if !may {
             waiting.push(step);
         }
@@ -188,7 +231,7 @@ impl Execution {
         if *users > 0 {
             return None;
         }
-        let slot = self.slots[step.index()].take()?;
+        let slot = self.slots[step.index()].take()?.slot;
         match self.schedule.action(step) {
             Action::Receive { from, .. } => Some((from, slot)),
             _ => None,
@@ -199,7 +242,16 @@ impl Execution {
     pub(super) fn awaited(&self) -> Vec<u32> {
         let steps = self.schedule.steps().iter().zip(&self.states);
         let senders = steps.filter_map(|(step, state)| match step.action {
-            Action::Receive { from, .. } if *state == State::Ready => Some(from),
+            Action::Receive { from, .. } if matches!(state, State::Ready | State::Arrived) => {
+                Some(from)
+            }
+            // It could not read the bytes, or has not yet.
+            Action::Combine { right: Region::Received(lent), .. } if *state == State::Ready => {
+                match self.schedule.action(lent) {
+                    Action::Receive { from, .. } => Some(from),
+                    _ => None,
+                }
+            }
             _ => None,
         });
         let keys = self.keys.iter().enumerate().filter(|(_, (_, waiting))| !waiting.is_empty());

@@ -2,8 +2,9 @@
 //! write ends next.
 //!
 //! Checked throughout: a message's bytes do not change between its write and its arrival; a slot is
-//! not written before its receiver has returned it; every message arrives at a rank that accepts
-//! it. If nothing can happen and a call has not ended, the ranks wait for each other for ever.
+//! not written before its receiver has returned it; bytes that a rank lends do not change until
+//! their receiver has read them; every message arrives at a rank that accepts it. If
+//! nothing can happen and a call has not ended, the ranks wait for each other for ever.
 
 use fairway_collectives::{
     Algorithm, Call, Content, ElementType, Header, Memory, Output, Protocol, Rank, Reduction,
@@ -53,6 +54,9 @@ struct Flight {
     token: Option<Token>,
 }
 
+/// Lent bytes: job and memory of the sender, and the bytes when they were lent.
+type Lent = (usize, Memory, Vec<u8>);
+
 pub struct World {
     ranks: Vec<Rank>,
     slot_bytes: u32,
@@ -64,6 +68,8 @@ pub struct World {
     /// The bytes of slots, by receiver, sender and slot.
     contents: HashMap<(usize, u32, u8), Vec<u8>>,
     occupied: HashMap<(usize, u32, u8), bool>,
+    /// What a slot lends, by receiver, sender and slot.
+    lent: HashMap<(usize, u32, u8), Lent>,
     flights: Vec<Flight>,
     ends: Vec<(usize, Token)>,
     random: Random,
@@ -74,9 +80,12 @@ impl World {
         let count = jobs[0].calls.len() as u32;
         let mut ranks: Vec<_> = (0..count).map(|rank| Rank::new(rank, count, slots)).collect();
         let mut random = Random::new(seed);
-        // Some ranks send through slots only, which their peers may expect or not.
+        // Some ranks send through slots only, or lend, which their peers may expect or not.
         if seed.is_multiple_of(3) {
             stage(&mut ranks, &mut random);
+        }
+        if seed.is_multiple_of(2) {
+            ranks.iter_mut().for_each(Rank::return_late);
         }
         World {
             ranks,
@@ -87,6 +96,7 @@ impl World {
             works: vec![Vec::new(); count as usize],
             contents: HashMap::new(),
             occupied: HashMap::new(),
+            lent: HashMap::new(),
             flights: Vec::new(),
             ends: Vec::new(),
             random,
@@ -195,11 +205,20 @@ impl World {
             Memory::Slot { from, slot, bytes } => {
                 return self.contents[&(rank, from, slot)][..bytes as usize].to_vec();
             }
+            Memory::Lent { from, slot, .. } => return self.read_lent(rank, from, slot),
             Memory::Input(span) => (self.jobs[job].bases[rank][0], span),
             Memory::Output(span) => (self.jobs[job].bases[rank][1], span),
         };
         let start = (base + span.offset) as usize;
         self.jobs[job].memory[rank][start..start + span.bytes as usize].to_vec()
+    }
+
+    /// The bytes that a slot lends.
+    fn read_lent(&self, rank: usize, from: u32, slot: u8) -> Vec<u8> {
+        let (job, source, bytes) = &self.lent[&(rank, from, slot)];
+        let now = self.read(from as usize, *job, *source);
+        assert_eq!(now, *bytes, "lent bytes change only after they were read");
+        now
     }
 
     fn write(&mut self, rank: usize, job: usize, memory: Memory, bytes: &[u8]) {
@@ -209,6 +228,7 @@ impl World {
                 return;
             }
             Memory::Input(_) => panic!("no rank writes its input"),
+            Memory::Lent { .. } => panic!("no rank writes what another one lends"),
             Memory::Output(span) => (self.jobs[job].bases[rank][1], span),
         };
         let start = (base + span.offset) as usize;
@@ -222,7 +242,8 @@ impl World {
                 let source = Some(bytes);
                 let bytes = self.read(rank, job, bytes);
                 assert!(bytes.len() <= self.slot_bytes as usize, "messages fit a slot");
-                let (to, token) = (to as usize, Some(token));
+                // The return of the slot ends a write of lent bytes.
+                let (to, token) = (to as usize, Some(token).filter(|_| target != Target::Lent));
                 let flight = Flight { from: rank, to, job, source, bytes, target, header, token };
                 self.flights.push(flight);
             }
@@ -246,6 +267,12 @@ impl World {
                 let (source, token, target) = (None, None, Target::Slot);
                 let flight = Flight { from: rank, to, job, source, bytes, target, header, token };
                 self.flights.push(flight);
+            }
+            Output::Fetch { token, work, from, slot, into } => {
+                let bytes = self.read_lent(rank, from, slot);
+                let job = self.job_of(rank, work);
+                self.write(rank, job, into, &bytes);
+                self.ranks[rank].handle_end(token);
             }
             Output::TakeKey { token, .. } => self.ranks[rank].handle_end(token),
             Output::Combine { token, work, both: [left, right], into, is_last } => {
@@ -277,13 +304,18 @@ impl World {
             let now = self.read(from, job, source);
             assert_eq!(now, flight.bytes, "bytes change only after they have arrived");
         }
-        if matches!(header.content, Content::Slot | Content::Placed | Content::Key) {
+        if matches!(header.content, Content::Slot | Content::Placed | Content::Key | Content::Lent)
+        {
             let slot = (to, from as u32, header.slot);
             let was = self.occupied.insert(slot, true);
             assert_ne!(was, Some(true), "a slot is written only after it was returned");
         }
         match flight.target {
             Target::Slot if header.content == Content::Freed => {}
+            Target::Lent => {
+                let source = flight.source.expect("lent bytes are in memory");
+                self.lent.insert((to, from as u32, header.slot), (job, source, flight.bytes));
+            }
             Target::Slot => {
                 self.contents.insert((to, from as u32, header.slot), flight.bytes);
             }
@@ -317,10 +349,14 @@ pub fn combined(inputs: &[Vec<u8>], element: ElementType, reduction: Reduction) 
     sum
 }
 
-/// Lets half of the ranks send through slots only. Half of the receivers expect that.
+/// Lets half of the ranks send through slots only, and half of the others lend their memory. Half
+/// of the receivers expect the first.
 fn stage(ranks: &mut [Rank], random: &mut Random) {
     for from in 0..ranks.len() {
         for to in (0..ranks.len()).filter(|to| *to != from) {
+            if random.below(2) == 0 {
+                ranks[from].lend_sends(to as u32, random.below(200) as u32);
+            }
             if random.below(2) == 0 {
                 ranks[from].stage_sends(to as u32);
                 if random.below(2) == 0 {

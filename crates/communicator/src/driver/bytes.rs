@@ -11,14 +11,20 @@ use std::slice;
 /// first-level cache.
 const BLOCK: usize = 8192;
 
+/// Bytes that are read at a time from the memory of another rank, to be combined: they stay in the
+/// second-level cache.
+pub(super) const SCRATCH: usize = 128 << 10;
+const _: () = assert!(SCRATCH.is_multiple_of(BLOCK));
+
 impl Driver {
     /// The address of bytes of this rank. They are the call's: a slot belongs to the call from the
     /// arrival of its message until the state machine returns it to its sender.
-    fn address(&self, work: Work, memory: Memory) -> *mut u8 {
+    pub(super) fn address(&self, work: Work, memory: Memory) -> *mut u8 {
         let job = self.job(work);
         match memory {
             Memory::Input(span) => job.input.at(job.input_offset, span),
             Memory::Output(span) => job.output_buffer().at(job.output_offset, span),
+            Memory::Lent { .. } => unreachable!("lent bytes are read, and have no address here"),
             Memory::Slot { from, slot, bytes } => {
                 assert!(bytes <= self.options.slot_bytes, "messages fit a slot");
                 let offset = self.outbox.slot_offset(from, slot);
@@ -62,24 +68,44 @@ impl Driver {
         self.jobs.get(&work).expect("a call under way has a job")
     }
 
-    /// Combines two ranges of elements.
+    /// Combines two ranges of elements. Returns false if lent ones can't be read: then the group is
+    /// about to end.
     pub(super) fn combine(
         &mut self,
         work: Work,
         [left, right]: [Memory; 2],
         into: Memory,
         is_last: bool,
-    ) {
+    ) -> Result<bool, Error> {
         let (element, reduction) =
             self.job(work).call.reduction().expect("only calls with a reduction combine");
         let divisor =
             (is_last && reduction == Reduction::Average).then(|| self.connections.ranks());
         let length = into.bytes() as usize;
         assert!(left.bytes() == into.bytes() && right.bytes() == into.bytes(), "equal lengths");
-        let [left, right, into] = [left, right, into].map(|memory| self.address(work, memory));
+        let [left, into] = [left, into].map(|memory| self.address(work, memory));
+        let lent = match right {
+            Memory::Lent { from, slot, .. } => Some((from, self.lent_address(from, slot)?)),
+            _ => None,
+        };
+        let right = match lent {
+            Some(_) => self.scratch.as_mut_ptr(),
+            None => self.address(work, right),
+        };
         for at in (0..length).step_by(BLOCK) {
             let bytes = (length - at).min(BLOCK);
-            let [left, right, into] = [left, right, into].map(|start| start.wrapping_add(at));
+            let [left, into] = [left, into].map(|start| start.wrapping_add(at));
+            let right = match lent {
+                None => right.wrapping_add(at),
+                Some((from, address)) => {
+                    let within = at % SCRATCH;
+                    let ahead = (length - at).min(SCRATCH);
+                    if within == 0 && !self.read_lent(from, address + at as u64, right, ahead) {
+                        return Ok(false);
+                    }
+                    right.wrapping_add(within)
+                }
+            };
             // Sums and the like do not depend on the side.
             let other = if into == right { left } else { right };
             // SAFETY: all three are within their buffers and belong to the call. The result is one
@@ -95,6 +121,7 @@ impl Driver {
                 divide(element, sum, ranks);
             }
         }
+        Ok(true)
     }
 
     /// Copies bytes.

@@ -98,6 +98,8 @@ impl Driver {
         }
         self.outbox.clear();
         self.failure = Some(failure.clone());
+        // No other rank takes what it reads from the buffers for a message from now on.
+        self.seal.break_open();
         for (work, job) in std::mem::take(&mut self.jobs) {
             self.rank.finish(work);
             // Waits until the NIC needs its buffers no more.

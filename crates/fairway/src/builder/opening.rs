@@ -112,7 +112,8 @@ impl Builder {
             }
             sockets += 1;
         }
-        if self.control_latency_samples > 0 {
+        // Frames past the kernel's network stack have no stamps, so their context has none at all.
+        if self.datapath != Some(DatapathKind::Xdp) {
             let refused = |error| Error::io("have the kernel stamp packets", error);
             port.stamp_arrivals().map_err(refused)?;
         }

@@ -154,10 +154,14 @@ impl Channels {
             own = Some(channel.id.tpn());
             Some(&*channel.key)
         });
-        if let Ok(Decoded::Packet { route, .. }) = &mut decoded
+        if let Ok(Decoded::Packet { route, packet, .. }) = &mut decoded
             && let Some(own) = own
         {
             route.destination_tpn = own;
+            if let Packet::Retire(retire) = packet {
+                // It names another channel, as the peer does.
+                retire.channel = self.numbers.own(retire.channel);
+            }
         }
         decoded
     }

@@ -6,7 +6,10 @@ use std::task::Waker;
 use fairway_ring::Doorbell;
 
 /// Maximum number of sleepers that are woken at a time.
-pub(crate) const DUE_MAX: usize = 4;
+const DUE_MAX: usize = 4;
+
+/// Sleepers to be woken, from the front.
+pub(crate) type Due = [Option<WakeTarget>; DUE_MAX];
 
 /// Sleepers, and the conditions that they wait for.
 #[derive(Default)]
@@ -96,17 +99,23 @@ impl Interests {
     }
 
     /// As [`Interests::take_due`], but leaves those whose waking runs code of the application.
-    pub(crate) fn take_due_threads(&mut self) -> [Option<WakeTarget>; DUE_MAX] {
+    pub(crate) fn take_due_threads(&mut self) -> Option<Due> {
         let due = &mut self.due;
-        std::array::from_fn(|_| {
+        if due.is_empty() {
+            return None;
+        }
+        Some(std::array::from_fn(|_| {
             let at = due.iter().position(|wake| !matches!(wake, WakeTarget::Task(_)))?;
             Some(due.swap_remove(at))
-        })
+        }))
     }
 
     /// Takes some of the sleepers to be woken after the lock has been released. If the last place
     /// is filled, there may be more. (An array, because nothing may be allocated here.)
-    pub(crate) fn take_due(&mut self) -> [Option<WakeTarget>; DUE_MAX] {
-        std::array::from_fn(|_| self.due.pop())
+    pub(crate) fn take_due(&mut self) -> Option<Due> {
+        if self.due.is_empty() {
+            return None;
+        }
+        Some(std::array::from_fn(|_| self.due.pop()))
     }
 }

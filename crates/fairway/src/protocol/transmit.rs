@@ -42,22 +42,18 @@ pub struct Held {
 }
 
 impl Held {
-    /// Encodes the packet, including the time that it has waited, because peers measure round trips
-    /// by it.
-    fn encode(mut self, now: Instant, channels: &Channels) -> Option<Pending> {
+    /// Encodes the packet to `header`, including the time that it has waited, because peers measure
+    /// round trips by it. Returns its length.
+    fn encode(
+        mut self,
+        now: Instant,
+        channels: &Channels,
+        header: &mut [u8; MAX_HEADER],
+    ) -> Option<usize> {
         let units = now.since(self.since).as_ns() / ECHO_DELAY_UNIT_NS;
         let units = u16::try_from(units).unwrap_or(u16::MAX);
         self.ack.echo_delay = self.ack.echo_delay.saturating_add(units);
-        let mut header = [0; SETUP_LEN];
-        let packet = (&self.route, &Packet::Ack(self.ack));
-        let length = channels.encode(self.channel, packet, 0, &mut header)?;
-        Some(Pending {
-            bound: self.bound,
-            class: self.route.priority,
-            header,
-            length,
-            payload: RawSlice::EMPTY,
-        })
+        channels.encode(self.channel, (&self.route, &Packet::Ack(self.ack)), 0, header)
     }
 }
 
@@ -130,10 +126,10 @@ impl Core {
 
     /// Adds a delayed acknowledgement. Returns false if the run is complete.
     pub(super) fn append_held(&mut self, io: &mut Io, now: Instant, held: Held) -> bool {
-        let channel = held.channel.index();
-        let Some(packet) = held.encode(now, &self.channels) else { return true };
-        let header = &packet.header[..packet.length];
-        let fits = self.append(io, (packet.bound, packet.class), header, packet.payload);
+        let (channel, way) = (held.channel.index(), (held.bound, held.route.priority));
+        let mut header = [0; MAX_HEADER];
+        let Some(length) = held.encode(now, &self.channels, &mut header) else { return true };
+        let fits = self.append(io, way, &header[..length], RawSlice::EMPTY);
         io.own.measure(|meter| meter.acknowledges(channel, fits));
         fits
     }

@@ -130,6 +130,7 @@ pub(super) fn two(now: Instant, settings: u8) -> [Side; 2] {
                 unreliable: true,
                 bypass: true,
                 parts: true,
+                retires: true,
                 mtu: MTU,
                 paths: LIMITS.paths,
                 remote_window: LIMITS.receive_window(),

@@ -247,6 +247,7 @@ fn connect(
             unreliable: true,
             bypass: true,
             parts: true,
+            retires: true,
             mtu,
             paths: 1,
             remote_window: limits.receive_window(),
@@ -289,6 +290,7 @@ fn role(packet: &wire::Packet) -> Role {
         | wire::Packet::Nak(_)
         | wire::Packet::Void(_)
         | wire::Packet::Close(_)
+        | wire::Packet::Retire(_)
         | wire::Packet::CreditRequest(_)
         | wire::Packet::Credit(_)
         | wire::Packet::Probe(_) => Role::Control,

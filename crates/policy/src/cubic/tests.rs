@@ -271,6 +271,7 @@ fn window_stays_within_its_limits_for_any_samples() {
         max_bytes: u64::MAX,
         initial_bytes: u64::MAX,
         tolerated_loss_permille: 0,
+        jitter: Duration::ZERO,
     };
     for mtu in [0, 1, u32::MAX] {
         let mut cubic = Cubic::new(parameters, mtu);
@@ -286,4 +287,45 @@ fn window_stays_within_its_limits_for_any_samples() {
             assert!((least..=CubicParameters::LARGEST_BYTES).contains(&cubic.window_bytes()));
         }
     }
+}
+
+/// A round trip of `us`, of which `hosts_us` is the hosts' part.
+fn parted(now_ms: u64, us: u64, hosts_us: u64) -> AckSample {
+    AckSample {
+        rtt: Some(Duration::from_us(us)),
+        smoothed_rtt: Duration::from_us(us),
+        endpoint_delay: Some(Duration::from_us(hosts_us)),
+        ..ack(now_ms, 0)
+    }
+}
+
+#[test]
+fn hosts_that_keep_packets_are_no_queue() {
+    let mut cubic = tolerant(1_000_000);
+    cubic.on_ack(&parted(0, 50, 40));
+    // A program had no core for five milliseconds.
+    cubic.on_ack(&parted(1, 5_050, 5_000));
+    cubic.on_loss(&loss(2, false));
+    assert_eq!(cubic.window_bytes(), 1_000_000, "the network took 50 us instead of 10");
+    cubic.on_ack(&parted(3, 5_050, 4_900));
+    cubic.on_loss(&loss(4, false));
+    assert_eq!(cubic.window_bytes(), 700_000, "the network took 150 us instead of 10");
+}
+
+#[test]
+fn without_the_hosts_part_a_long_round_trip_is_a_queue() {
+    let mut cubic = tolerant(1_000_000);
+    for (now_ms, us) in [(0, 50), (1, 90)] {
+        cubic.on_ack(&AckSample { endpoint_delay: None, ..parted(now_ms, us, 0) });
+    }
+    cubic.on_loss(&loss(2, false));
+    assert_eq!(cubic.window_bytes(), 700_000);
+}
+
+#[test]
+fn a_share_that_is_not_tolerated_counts_without_a_queue() {
+    let mut cubic = tolerant(1_000_000);
+    cubic.on_ack(&parted(0, 50, 40));
+    cubic.on_loss(&LossSample { lost_bytes: 200_000, ..loss(1, false) });
+    assert_eq!(cubic.window_bytes(), 700_000);
 }

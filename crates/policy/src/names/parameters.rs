@@ -201,9 +201,9 @@ impl Parameters for SwiftParameters {
 
 impl Parameters for CubicParameters {
     const NAME: &'static str = Cubic::NAME;
-    const FIELDS: &'static [&'static str] = &["min", "max", "initial", "loss"];
-    const KNOWN: &'static str =
-        "it takes min=, max=, initial= (bytes; min at most max) and loss= (thousandths)";
+    const FIELDS: &'static [&'static str] = &["min", "max", "initial", "loss", "jitter"];
+    const KNOWN: &'static str = "it takes min=, max=, initial= (bytes; min at most max), loss= (thousandths) and jitter= \
+         (a time)";
 
     fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
         Some(match name {
@@ -211,6 +211,7 @@ impl Parameters for CubicParameters {
             "max" => Slot::Bytes(&mut self.max_bytes),
             "initial" => Slot::Bytes(&mut self.initial_bytes),
             "loss" => Slot::Share(&mut self.tolerated_loss_permille),
+            "jitter" => Slot::Time(&mut self.jitter),
             _ => return None,
         })
     }

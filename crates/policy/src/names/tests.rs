@@ -62,7 +62,7 @@ fn printed_specification_parses_to_the_same() {
         "cc=fixed:1500,path=p2c,loss=path-order",
         "cc=swift:target=200us,path=spray,loss=path-order",
         "cc=cubic,path=plb,loss=path-order",
-        "cc=cubic:min=64K:max=1M:initial=128K:loss=20,path=plb:threshold=250:idle=2:rounds=4,loss=sack",
+        "cc=cubic:min=64K:max=1M:initial=128K:loss=20:jitter=50us,path=plb:threshold=250:idle=2:rounds=4,loss=sack",
         "cc=timely,path=spray,loss=sack",
         "cc=timely:low=300us:high=2ms:minrtt=100us:ai=1Gbps:alpha=20:beta=260:segment=16K:min=1bps:\
          max=400Gbps:initial=1500Mbps:window=1M:loss=0,path=p2c,loss=sack",

@@ -32,8 +32,9 @@ impl Address {
     /// Encodes the address for another process of this host.
     pub fn to_bytes(&self) -> [u8; Address::ENCODED_BYTES] {
         let mut bytes = [0; Address::ENCODED_BYTES];
-        bytes[..Self::BYTES].copy_from_slice(&self.bytes);
-        bytes[Self::BYTES..].copy_from_slice(&self.len.to_ne_bytes());
+        let (address, len) = bytes.split_first_chunk_mut().expect("room for an address");
+        *address = self.bytes;
+        *len.first_chunk_mut().expect("room for its length") = self.len.to_ne_bytes();
         bytes
     }
 

@@ -301,14 +301,15 @@ impl UdpPort {
         mtu_towards(self.addresses[0], remote)
     }
 
-    /// Returns a waiter that watches all sockets, by index.
+    /// Returns a waiter that watches all sockets, by index. It must not be used any more once one
+    /// of them has been replaced.
     ///
     /// # Errors
     /// The kernel refuses another descriptor.
     pub fn waiter(&self) -> io::Result<Waiter> {
         let waiter = Waiter::new()?;
         for (index, socket) in self.sockets.iter().enumerate() {
-            waiter.watch(socket.as_fd(), index)?;
+            waiter.watch_pausable(socket.as_fd(), index)?;
         }
         Ok(waiter)
     }

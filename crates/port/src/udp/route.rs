@@ -24,7 +24,13 @@ const NLMSG_HEADER: usize = 16;
 pub(crate) const ROUTE_HEADER: usize = 12;
 const ATTRIBUTE_HEADER: usize = 4;
 
+/// Index of the loopback interface of every network namespace (`LOOPBACK_IFINDEX` of Linux).
+const LOOPBACK: libc::c_uint = 1;
+/// Place of the kind of route (`rtm_type`) in the header of an entry.
+const ROUTE_KIND: usize = 7;
+
 /// The entry of the routing table for a destination.
+#[derive(Debug, PartialEq, Eq)]
 struct Entry {
     interface: libc::c_uint,
     mtu: Option<usize>,
@@ -121,10 +127,15 @@ pub(crate) fn put(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
 }
 
 fn entry(answer: &[u8]) -> io::Result<Option<Entry>> {
-    let attributes = body(answer)?.get(ROUTE_HEADER..).unwrap_or_default();
+    let entry = body(answer)?;
+    let attributes = entry.get(ROUTE_HEADER..).unwrap_or_default();
     let Some(interface) = find(attributes, libc::RTA_OIF).and_then(number) else {
         return Ok(None);
     };
+    // The entry of an own address names the interface that has the address, but packets to it take
+    // the loopback interface.
+    let is_own = entry.get(ROUTE_KIND) == Some(&libc::RTN_LOCAL);
+    let interface = if is_own { LOOPBACK } else { interface };
     let metrics = find(attributes, libc::RTA_METRICS).unwrap_or_default();
     let mtu = find(metrics, METRIC_MTU).and_then(number).map(|mtu| mtu as usize);
     Ok(Some(Entry { interface, mtu }))
@@ -197,6 +208,28 @@ mod tests {
         assert_eq!(table_mtu(here, here).unwrap(), Some(MTU_MAX_V4));
         let here: SocketAddr = "[::1]:0".parse().unwrap();
         assert_eq!(table_mtu(here, here).unwrap(), Some(65_536));
+    }
+
+    /// Returns an answer with an entry of a kind for interface number 7.
+    fn answer(kind: u8) -> Vec<u8> {
+        let mut body = vec![0; ROUTE_HEADER];
+        body[ROUTE_KIND] = kind;
+        put(&mut body, libc::RTA_OIF, &7_u32.to_ne_bytes());
+        request(libc::RTM_NEWROUTE, &body)
+    }
+
+    #[test]
+    fn packets_to_an_own_address_take_the_loopback_interface() {
+        let entry_of = |kind| entry(&answer(kind)).unwrap();
+        let through = |interface| Some(Entry { interface, mtu: None });
+        assert_eq!(entry_of(libc::RTN_UNICAST), through(7));
+        assert_eq!(entry_of(libc::RTN_LOCAL), through(LOOPBACK));
+        // The kernel's own answer, on a host that has another address than that of loopback.
+        let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+        if socket.connect("198.51.100.1:9").is_ok() {
+            let own = socket.local_addr().unwrap();
+            assert_eq!(table_mtu(own, own).unwrap(), Some(MTU_MAX_V4), "{own}");
+        }
     }
 
     #[test]

@@ -408,6 +408,24 @@ fn a_doorbell_ends_a_wait_from_another_thread() {
 }
 
 #[test]
+fn paused_waiter_leaves_the_sockets_alone_and_reports_what_came_when_it_is_resumed() {
+    let mut pair = Pair::new(V4);
+    for _ in 0..2 {
+        pair.waiter.pause();
+        pair.waiter.pause();
+        pair.left.send_one(0, &pair.to, b"while it is paused").expect("send");
+        // Loopback delivers a packet before the call returns.
+        assert_eq!(pair.waiter.ready_now(&mut pair.ready).expect("wait"), Woken::default());
+        pair.waiter.doorbell().ring();
+        let woken = pair.waiter.wait(None, &mut pair.ready).expect("wait");
+        assert_eq!(woken, Woken { sockets: 0, rung: true }, "the bell still wakes it");
+        pair.waiter.resume().expect("resume");
+        pair.waiter.resume().expect("resume");
+        assert_eq!(pair.receive().segment(0), b"while it is paused");
+    }
+}
+
+#[test]
 fn addresses_convert_and_compare() {
     for text in ["127.0.0.1:80", "[::1]:443", "10.1.2.3:0", "[fe80::1%7]:65535"] {
         let address: SocketAddr = text.parse().expect("address");

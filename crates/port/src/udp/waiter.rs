@@ -2,8 +2,8 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::limits::EVENTS_PER_WAIT;
@@ -16,6 +16,14 @@ pub struct Waiter {
     bell: Doorbell,
     /// True if the kernel accepts timeouts in nanoseconds.
     fine: AtomicBool,
+    /// The sockets that [`Waiter::pause`] leaves out.
+    pausable: Mutex<Pausable>,
+}
+
+#[derive(Debug, Default)]
+struct Pausable {
+    sockets: Vec<(RawFd, u64)>,
+    is_paused: bool,
 }
 
 /// Wakes a [`Waiter`] from any thread. Clones ring the same bell.
@@ -48,7 +56,10 @@ impl Waiter {
             OwnedFd::from_raw_fd(fd)
         };
         let bell = Doorbell::new()?;
-        let waiter = Waiter { epoll, bell, fine: AtomicBool::new(true) };
+        let waiter = {
+            let (fine, pausable) = (AtomicBool::new(true), Mutex::default());
+            Waiter { epoll, bell, fine, pausable }
+        };
         waiter.add(waiter.bell.event.as_raw_fd(), BELL)?;
         Ok(waiter)
     }
@@ -59,6 +70,54 @@ impl Waiter {
     /// The descriptor is watched already, or can't be.
     pub fn watch(&self, socket: BorrowedFd<'_>, index: usize) -> io::Result<()> {
         self.add(socket.as_raw_fd(), index as u64)
+    }
+
+    /// As [`Waiter::watch`], for a socket that [`Waiter::pause`] leaves out. The socket must stay
+    /// open until the waiter is used for the last time.
+    ///
+    /// # Errors
+    /// As [`Waiter::watch`].
+    pub(crate) fn watch_pausable(&self, socket: BorrowedFd<'_>, index: usize) -> io::Result<()> {
+        self.watch(socket, index)?;
+        self.pausable().sockets.push((socket.as_raw_fd(), index as u64));
+        Ok(())
+    }
+
+    /// Stops watching the port's sockets, because no thread will wait for some time: each waiter
+    /// that watches a socket costs the kernel time for every packet that arrives there.
+    pub fn pause(&self) {
+        let mut pausable = self.pausable();
+        if !std::mem::replace(&mut pausable.is_paused, true) {
+            for (socket, _) in &pausable.sockets {
+                // A socket that is not watched needs nothing.
+                let _ = self.control(libc::EPOLL_CTL_DEL, *socket, 0);
+            }
+        }
+    }
+
+    /// Watches the port's sockets again. What has arrived meanwhile ends the next wait at once.
+    ///
+    /// # Errors
+    /// The kernel has no memory left: the sockets that follow are not watched. The next call tries
+    /// again.
+    pub fn resume(&self) -> io::Result<()> {
+        let mut pausable = self.pausable();
+        if pausable.is_paused {
+            for (socket, index) in &pausable.sockets {
+                match self.add(*socket, *index) {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                        return Err(error);
+                    }
+                    Ok(()) | Err(_) => {}
+                }
+            }
+            pausable.is_paused = false;
+        }
+        Ok(())
+    }
+
+    fn pausable(&self) -> std::sync::MutexGuard<'_, Pausable> {
+        self.pausable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a doorbell that wakes this waiter.
@@ -103,11 +162,13 @@ impl Waiter {
     }
 
     fn add(&self, fd: RawFd, key: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, key)
+    }
+
+    fn control(&self, operation: libc::c_int, fd: RawFd, key: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: key };
         // SAFETY: `event` outlives the call, which copies it.
-        check(unsafe {
-            libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event)
-        })?;
+        check(unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd, &mut event) })?;
         Ok(())
     }
 

@@ -82,3 +82,12 @@ fn link_local_addresses_come_last_and_make_no_device() {
         assert!(!is_link_local(&device.addresses[0]), "{device:?}");
     }
 }
+
+#[test]
+fn loopback_interface_is_fast_and_another_one_as_fast_as_its_driver_says() {
+    let with_speed = |speed_mbps| Device { speed_mbps, ..device("eth0", &["192.0.2.2"]) };
+    assert_eq!(with_speed(Some(25_000)).port_mbps(), 25_000);
+    assert_eq!(with_speed(None).port_mbps(), UNKNOWN_MBPS);
+    assert_eq!(device("lo", &["127.0.0.1", "::1"]).port_mbps(), LOOPBACK_MBPS);
+    assert_eq!(device("lo", &["::1"]).port_mbps(), LOOPBACK_MBPS);
+}

@@ -125,6 +125,10 @@ const MESSAGES: u32 = 1 << 17;
 /// bytes) once it is used; until then it takes address space only.
 const RECEIVES: u32 = 1 << 21;
 
+/// Messages of up to this many bytes share a path, and so a call that sends: two packets of the
+/// default size. libfabric sends long messages in pieces of 16,448 bytes.
+const SMALL_MESSAGE_BYTES: u32 = 2 * 8856;
+
 /// Maximum time to wait for the release of memory that peers still read.
 const RELEASE: Duration = Duration::from_secs(10);
 
@@ -179,6 +183,7 @@ pub(super) fn open(
 fn build(options: &ProviderOptions, addresses: &[IpAddr], slot: u8) -> Result<Arc<Handle>, Error> {
     let profile = Profile::new()
         .not_ready_retries(7)
+        .small_message_bytes(SMALL_MESSAGE_BYTES)
         // Keys have few random bits, so few wrong ones are allowed.
         .refused_keys(256)
         .refused_key_interval(wire::Duration::from_secs(10));

@@ -28,7 +28,11 @@ const LENGTH_MAX: u64 = 1 << 31;
 
 /// One posted send.
 pub(super) struct Send {
-    request: WorkRequest,
+    id: u64,
+    work: Work,
+    signaled: bool,
+    solicited: bool,
+    fence: bool,
     /// The ranges of its list that are not empty.
     local: ScatterList,
     length: u32,
@@ -55,7 +59,7 @@ enum Begun {
 impl Send {
     /// True if its success is reported to the program, too.
     pub(super) fn is_signaled(&self) -> bool {
-        self.request.signaled
+        self.signaled
     }
 
     pub(super) fn uses(&self, segment: SegmentId) -> bool {
@@ -79,7 +83,7 @@ impl Send {
     }
 
     fn kind(&self) -> CompletionKind {
-        match self.request.work {
+        match self.work {
             Work::Send { .. } | Work::Datagram { .. } => CompletionKind::Send,
             Work::Write { .. } => CompletionKind::Write,
             Work::Read { .. } => CompletionKind::Read,
@@ -179,7 +183,7 @@ impl Verbs {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else {
             return Err(Begun::Later);
         };
-        let link = match pair.sends[index].request.work {
+        let link = match pair.sends[index].work {
             Work::Datagram { to, .. } => match self.addresses.address(to.address) {
                 Some(ip) => self.link_to(ip, slot_of(to.queue_pair)),
                 None => {
@@ -234,7 +238,7 @@ impl Verbs {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return Ok(false) };
         let send = &mut pair.sends[index];
         let whole = matches!(
-            send.request.work,
+            send.work,
             Work::Send { .. } | Work::Datagram { .. } | Work::Write { immediate: Some(_), .. }
         );
         if !whole || send.local.ranges().len() < 2 || send.bounce_buffer.is_some() {
@@ -407,11 +411,11 @@ impl Verbs {
         }
         let Some(pair) = self.pairs[local as usize].as_deref() else { return };
         let success = send.status == Status::Success;
-        if success && !send.request.signaled {
+        if success && !send.signaled {
             return;
         }
         let completion = Completion {
-            id: send.request.id,
+            id: send.id,
             queue_pair: pair.number,
             status: send.status,
             kind: send.kind(),
@@ -461,8 +465,13 @@ fn check(pair: &QueuePair, request: &WorkRequest, mtu: u32) -> Result<Send, Post
         ranges[count] = *range;
         count += 1;
     }
+    let WorkRequest { id, work, signaled, solicited, fence, .. } = *request;
     Ok(Send {
-        request: *request,
+        id,
+        work,
+        signaled,
+        solicited,
+        fence,
         local: ScatterList::new(&ranges[..count]).ok_or(PostError::Length)?,
         length: if atomic { 8 } else { length as u32 },
         bounce_buffer: None,
@@ -480,7 +489,7 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
     let number = usize::from(send.posted);
     let ranges = send.local.ranges();
     let whole = send.bounce_buffer.or(ranges.first().copied()).unwrap_or(nothing);
-    let solicited = send.request.solicited;
+    let solicited = send.solicited;
     let target = Target {
         jetty: JettyId::new(pair.peer.queue_pair.value() & (PAIRS_MAX - 1)),
         token_value: pair.token,
@@ -507,7 +516,7 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
         let work = EngineWork::Atomic { remote: there(to), width: 8, operator, operand, compare };
         (number == 0).then_some((work, nothing, ANSWERS))
     };
-    let (work, local, (mode, tag)) = match &send.request.work {
+    let (work, local, (mode, tag)) = match &send.work {
         Work::Send { tail } => message(ImmediateTag::of(tail))?,
         Work::Write { immediate: Some(immediate), .. } if send.length == 0 => {
             message(ImmediateTag::Write(*immediate))?
@@ -534,7 +543,7 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
             (number == 0).then_some((work, whole, (ServiceMode::Uno, Tag::No)))?
         }
     };
-    let fence = send.request.fence && mode != ServiceMode::Uno;
+    let fence = send.fence && mode != ServiceMode::Uno;
     let receive_in_order = (mode, tag) == SENDS
         && matches!(work, EngineWork::SendImmediate { .. } | EngineWork::WriteImmediate { .. });
     // The peer may refuse a message that overtook others until those have been reported.
@@ -554,7 +563,7 @@ const ANSWERS: (ServiceMode, Tag) = (ServiceMode::Rot, Tag::Mo);
 
 /// Stores the previous value of a word that an atomic changed.
 fn store_value(core: &Core, send: &Send) -> Result<(), Gone> {
-    let atomic = matches!(send.request.work, Work::CompareSwap { .. } | Work::FetchAdd { .. });
+    let atomic = matches!(send.work, Work::CompareSwap { .. } | Work::FetchAdd { .. });
     if !atomic {
         return Ok(());
     }

@@ -38,6 +38,7 @@ impl Member {
         match write.target {
             Target::Slot => self.slot_of(plan, write.to, write.header),
             Target::Output(at) => offset(plan.place(write.to), Piece::Buffer) + at,
+            Target::Lent => unreachable!("no rank of a simulation lends its memory"),
         }
     }
 
@@ -51,6 +52,7 @@ impl Member {
             Source::Own(_, Memory::Input(span) | Memory::Output(span)) => {
                 (offset(place, Piece::Buffer) + span.offset, span.bytes)
             }
+            Source::Own(_, Memory::Lent { .. }) => unreachable!("no rank sends what is lent"),
             Source::Nothing => (offset(place, Piece::Slots), 0),
         }
     }
@@ -80,7 +82,7 @@ impl Places {
                 assert!(!self.slots.has_some(slot, self.slot_bytes), "a slot has one message");
             }
             // The call knows the places in the buffer.
-            Content::Placed | Content::Freed | Content::Failed => {}
+            Content::Placed | Content::Freed | Content::Failed | Content::Lent => {}
         }
     }
 

@@ -148,6 +148,7 @@ fn connect(hosts: &mut [Host], one: usize, other: usize, now: Instant) {
             unreliable: true,
             bypass: true,
             parts: true,
+            retires: true,
             mtu: MTU,
             paths: PATHS,
             remote_window: limits.receive_window(),

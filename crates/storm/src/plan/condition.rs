@@ -34,7 +34,7 @@ const fn quantity(name: &'static str, of: fn(&Plan) -> u64) -> Quantity {
 
 /// All quantities. Shares are in thousandths; for what nodes or ends of links have of their own, it
 /// is the largest value, or the smallest where the name begins with `least-`.
-static QUANTITIES: [Quantity; 47] = [
+static QUANTITIES: [Quantity; 50] = [
     quantity("nodes", |plan| plan.limits.len() as u64),
     quantity("links", |plan| plan.links.len() as u64),
     quantity("channels", |plan| {
@@ -81,6 +81,9 @@ static QUANTITIES: [Quantity; 47] = [
     quantity("late-placement", |plan| u64::from(plan.config.late_placement)),
     quantity("placement-us", |plan| plan.config.placement_delay.as_us()),
     quantity("outages", |plan| plan.outages.len() as u64),
+    quantity("channel-outages", |plan| plan.retirement.outages.len() as u64),
+    quantity("resting", |plan| u64::from(plan.resting.chance)),
+    quantity("plain", |plan| u64::from(plan.retirement.plain)),
     quantity("crashes", |plan| {
         let is_crash = |fault: &&NodeFault| matches!(fault, NodeFault::Crash { .. });
         plan.node_faults.iter().filter(is_crash).count() as u64

@@ -2,7 +2,9 @@ use super::*;
 use crate::recorded::RECORDED;
 
 /// Seeds that were recorded since then.
-const NEWER: [u64; 4] = [83_117_351, 86_000_032, 86_000_139, 86_000_428];
+const NEWER: [u64; 7] = [83_117_351, 86_000_032, 86_000_139, 86_000_428, 2_301, 2_464, 4_136];
+/// Those among them that were recorded since channels of groups die and channels rest.
+const NEWEST: [u64; 4] = [2_301, 2_464, 4_136, 968];
 
 /// Seeds that were recorded before worlds had trimmed packets, or congestion information, still
 /// stand for the same worlds.
@@ -14,5 +16,17 @@ fn recorded_seeds_have_the_worlds_in_which_they_failed() {
     for seed in all.filter(|seed| !NEWER.contains(seed)) {
         let network_faults = Plan::draw(seed).network_faults;
         assert_eq!((network_faults.trim, network_faults.hint), (0, 0), "{seed}");
+    }
+}
+
+/// So do seeds that were recorded before channels of groups died, or channels rested.
+#[test]
+fn recorded_seeds_have_no_channels_that_die_or_rest() {
+    let failed = include_str!("../../seeds.txt").lines().filter(|line| !line.starts_with('#'));
+    let failed = failed.map(|line| line.split_whitespace().next().unwrap().parse().unwrap());
+    let all = failed.chain(RECORDED.iter().map(|recorded| recorded.plan()));
+    for seed in all.filter(|seed| !NEWEST.contains(seed)) {
+        let plan = Plan::draw(seed);
+        assert!(!plan.retirement.agreed && plan.resting.chance == 0, "{seed}");
     }
 }

@@ -130,6 +130,7 @@ impl Workload {
         let Some(channel) = self.connections[index].ends[side] else { return Ok(()) };
         let now = world.now;
         let life = (node, world.nodes[node].incarnation);
+        world.awaken(node, channel);
         let Some(nic) = world.nic(node) else { return Ok(()) };
         if !nic.is_open(channel) {
             return Ok(());

@@ -58,9 +58,11 @@ impl World {
         received: &Received,
         outcome: &Outcome,
     ) -> Result<(), Finding> {
-        use DropReason::{BadClose, BadPath, Duplicate, NoChannel, StaleIncarnation};
-        let refused =
-            matches!(outcome, Outcome::Dropped(NoChannel | StaleIncarnation | BadPath | BadClose));
+        use DropReason::{BadClose, BadPath, Duplicate, NoChannel, Retired, StaleIncarnation};
+        let refused = matches!(
+            outcome,
+            Outcome::Dropped(NoChannel | StaleIncarnation | BadPath | BadClose | Retired)
+        );
         if refused {
             return Ok(());
         }

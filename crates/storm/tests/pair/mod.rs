@@ -93,6 +93,7 @@ impl Pair {
                 unreliable: true,
                 bypass: true,
                 parts: true,
+                retires: true,
                 mtu: settings.mtu,
                 paths: settings.paths,
                 remote_window: settings.limits.receive_window(),

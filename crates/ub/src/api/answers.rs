@@ -55,11 +55,16 @@ pub enum DropReason {
     BadClose,
     /// The packet grants only credit that was not requested.
     BadCredit,
+    /// The packet's channel is retired.
+    Retired,
+    /// The packet ends a channel that is not another one of its channel's group, or this was not
+    /// agreed on at set-up.
+    BadRetire,
 }
 
 impl DropReason {
     /// Number of reasons.
-    pub const COUNT: usize = 16;
+    pub const COUNT: usize = 18;
     /// Every reason, in the order of the discriminants.
     pub const ALL: [DropReason; Self::COUNT] = [
         DropReason::NoChannel,
@@ -78,6 +83,8 @@ impl DropReason {
         DropReason::NotAgreed,
         DropReason::BadClose,
         DropReason::BadCredit,
+        DropReason::Retired,
+        DropReason::BadRetire,
     ];
 }
 
@@ -190,7 +197,8 @@ pub struct Completion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Nothing was received from the peer for longer than
-    /// [`Profile::peer_dead`](crate::Profile::peer_dead). The channel has ended, and its operations
+    /// [`Profile::peer_dead`](crate::Profile::peer_dead), on any channel of the group or on one
+    /// without which the group cannot go on. The channel has ended, and its operations
     /// have completed in error.
     PeerDead {
         /// The channel.
@@ -215,6 +223,14 @@ pub enum Event {
     ExecutionLost {
         /// The first channel of the group.
         channel: ChannelId,
+    },
+    /// A channel is retired: it is dead, while other channels of its group still hear from the
+    /// peer, or the peer has found it dead. The group goes on without it, and nothing has failed.
+    ChannelRetired {
+        /// The first channel of the group, which leads it on even if it is the retired one.
+        channel: ChannelId,
+        /// The channel that is retired.
+        retired: ChannelId,
     },
     /// A channel that this side closed has ended.
     Closed {

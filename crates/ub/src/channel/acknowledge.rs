@@ -28,6 +28,14 @@ struct Gain {
     hops: u8,
 }
 
+/// A round trip that was measured.
+#[derive(Clone, Copy)]
+struct RoundTripSample {
+    time: Duration,
+    /// The part of it for which packets were in the two hosts, if that is known.
+    hosts: Option<Duration>,
+}
+
 /// What an acknowledgement tells of the arrival of one packet.
 struct Told {
     psn: Psn,
@@ -52,7 +60,8 @@ impl Channel {
         retry: bool,
     ) {
         self.tp.note_arrival(psn);
-        let unacknowledged = self.acks.note_received(now, retry);
+        let arrived = shared.arrived_at(now);
+        let unacknowledged = self.acks.note_received(arrived, retry);
         let gap = self.tp.receive().end().distance_from(self.tp.receive().base());
         shared.counters.early_max = shared.counters.early_max.max(gap as u64);
         // A peer keeps its answers until they are acknowledged, and has room for twice as many as
@@ -158,12 +167,15 @@ impl Channel {
     ///
     /// Only echoes count for the channel: where a network reorders, reports also name packets that
     /// came late, and time-outs would grow with these.
+    ///
+    /// Where the hosts' part is known, the sample is the whole time: time-outs have to last as long
+    /// as the hosts may take, and a congestion control subtracts what is not the network's.
     fn round_trip_of(
         &mut self,
         shared: &mut Shared,
         now: Instant,
         told: &Told,
-    ) -> Option<Duration> {
+    ) -> Option<RoundTripSample> {
         let &Told { psn, retry, delay, is_echo } = told;
         if !self.tp.is_in_window(psn) {
             return None;
@@ -174,8 +186,15 @@ impl Channel {
             return None;
         }
         let delay = Duration::from_ns(u64::from(delay) * ECHO_DELAY_UNIT_NS);
-        let sample = now.elapsed_since(sent.sent_at).saturating_sub(delay);
-        if sample == Duration::ZERO {
+        let whole = now.elapsed_since(sent.sent_at);
+        let (time, hosts) = match shared.host_wait {
+            None => (whole.saturating_sub(delay), None),
+            Some(wait) => {
+                let hosts = delay.saturating_add(wait);
+                (whole, (hosts < whole).then_some(hosts))
+            }
+        };
+        if time == Duration::ZERO {
             return None;
         }
         if sent.is(RESENT_AGAIN) || !is_clear {
@@ -183,16 +202,16 @@ impl Channel {
             // least this long. If the first time-out is shorter than every round trip, there is no
             // other measurement.
             if is_echo && !shared.is_injected(InjectedBug::NeverMeasured) {
-                self.recovery.note_round_trip_of_at_least(sample);
+                self.recovery.note_round_trip_of_at_least(time);
             }
             return None;
         }
-        self.paths.note_round_trip(sent.path, sample);
+        self.paths.note_round_trip(sent.path, time);
         if is_echo {
-            self.recovery.note_round_trip(sample);
+            self.recovery.note_round_trip(time);
         }
-        self.suspect(&mut shared.schedule, sent.path, Some(sample));
-        Some(sample)
+        self.suspect(&mut shared.schedule, sent.path, Some(time));
+        Some(RoundTripSample { time, hosts })
     }
 
     /// Reads what the acknowledgement tells of each path: its marks and its round trip.
@@ -212,7 +231,7 @@ impl Channel {
             }
             let PathReport { retry, delay, .. } = report;
             let told = Told { psn, retry, delay, is_echo: false };
-            let rtt = self.round_trip_of(shared, now, &told);
+            let rtt = self.round_trip_of(shared, now, &told).map(|sample| sample.time);
             if rtt.is_some() {
                 let ready = PathAck { now, acked_packets: 0, marked_packets: 0, rtt };
                 self.paths.report_ack(path, &ready);
@@ -332,7 +351,7 @@ impl Channel {
         now: Instant,
         ack: &Ack,
         (path, marked_packets): (u8, u32),
-        rtt: Option<Duration>,
+        round_trip: Option<RoundTripSample>,
         gain: &Gain,
     ) {
         if gain.revoked > 0 {
@@ -340,6 +359,8 @@ impl Channel {
             // 4015).
             self.congestion.controller_mut().on_spurious(now, gain.revoked);
         }
+        let rtt = round_trip.map(|sample| sample.time);
+        let hosts = round_trip.and_then(|sample| sample.hosts);
         if gain.packets == 0 && rtt.is_none() && marked_packets == 0 {
             return;
         }
@@ -370,7 +391,7 @@ impl Channel {
             cci: ack.cci,
             pressure: reports_pressure || shared.backpressure.slows_transmission(),
             window_limited: self.congestion.take_limit(),
-            endpoint_delay: self.endpoint_delay(now, path, rtt),
+            endpoint_delay: self.endpoint_delay(now, path, rtt).or(hosts),
             hops: gain.hops,
         };
         self.congestion.controller_mut().on_ack(&sample);

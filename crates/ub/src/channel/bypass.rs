@@ -221,6 +221,10 @@ impl Channel {
         let list = match message.place {
             MessagePlace::Bypassing if !message.progress.has_begun() => &mut self.bypass.sending,
             MessagePlace::AwaitingBypass => &mut self.bypass.waiting,
+            MessagePlace::Stranded { .. } => {
+                message.place = MessagePlace::Unlisted;
+                return true;
+            }
             _ => return false,
         };
         message.place = MessagePlace::Unlisted;

@@ -4,6 +4,7 @@ mod liveness;
 
 use self::liveness::Liveness;
 pub(super) use self::liveness::Silence;
+use super::retirement::Retirement;
 use super::{Channel, Timer};
 use crate::api::{DropReason, Event, Status};
 use crate::injected_bug::InjectedBug;
@@ -13,7 +14,7 @@ use crate::shared::{Schedule, Shared};
 use crate::tpg::ChannelGroups;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use fairway_wire::{Ack, Close, Duration, Instant, Tag};
+use fairway_wire::{Ack, Close, Duration, Instant, Retire, Tag};
 
 /// Number of times a close is sent before the channel is removed without an answer.
 const CLOSES: u32 = 5;
@@ -26,6 +27,8 @@ const LINGER: Duration = Duration::from_ms(200);
 enum State {
     /// Data may flow.
     Open,
+    /// The channel is dead, and its group goes on without it.
+    Retired,
     /// This side has sent a close and waits for the answer.
     Closing,
     /// The peer has closed; this side only repeats its answer.
@@ -45,6 +48,10 @@ pub(super) struct Lifecycle {
     /// Acknowledges what arrived before the close; leaves before the close, by this path.
     last_word: Option<Box<(Ack, u8)>>,
     liveness: Liveness,
+    /// Meaningful while the channel is retired.
+    retirement: Retirement,
+    /// A notice about another channel of the group that is to be sent.
+    retire_due: Option<Retire>,
 }
 
 impl Lifecycle {
@@ -55,12 +62,15 @@ impl Lifecycle {
             is_close_due: false,
             last_word: None,
             liveness: Liveness::new(now),
+            retirement: Retirement::default(),
+            retire_due: None,
         }
     }
 
     /// True if the channel is open and nothing is to be said about its end.
     pub(super) fn is_quiet(&self) -> bool {
-        let says_nothing = !self.is_close_due && self.last_word.is_none();
+        let says_nothing =
+            !self.is_close_due && self.last_word.is_none() && self.retire_due.is_none();
         self.is_open() && says_nothing && !self.liveness.is_probing()
     }
 
@@ -73,6 +83,36 @@ impl Lifecycle {
     #[inline]
     pub(super) fn take_close(&mut self) -> Option<bool> {
         core::mem::take(&mut self.is_close_due).then_some(self.state == State::Lingering)
+    }
+
+    /// How far the channel's retirement is, if it is retired.
+    pub(super) fn retirement(&self) -> Option<&Retirement> {
+        (self.state == State::Retired).then_some(&self.retirement)
+    }
+
+    pub(super) fn retirement_mut(&mut self) -> Option<&mut Retirement> {
+        (self.state == State::Retired).then_some(&mut self.retirement)
+    }
+
+    /// Retires the channel.
+    pub(super) fn retire(&mut self, retirement: Retirement) {
+        (self.state, self.retirement) = (State::Retired, retirement);
+    }
+
+    /// Ends the channel: it is to be removed by the device.
+    pub(super) fn gone(&mut self) {
+        self.state = State::Gone;
+    }
+
+    /// Makes a notice about another channel due.
+    pub(super) fn set_retire_due(&mut self, retire: Retire) {
+        self.retire_due = Some(retire);
+    }
+
+    /// Takes the notice about another channel that is due.
+    #[inline]
+    pub(super) fn take_retire_due(&mut self) -> Option<Retire> {
+        self.retire_due.take()
     }
 
     /// Takes the acknowledgement that leaves before the close, and its path.
@@ -135,6 +175,10 @@ impl Channel {
             }
             State::Closing => self.closed(&mut shared.channels, &mut shared.events),
             State::Lingering => self.life.state = State::Gone,
+            State::Retired => {
+                self.repeat_notice();
+                shared.channels.request_attention(self.index());
+            }
             State::Open | State::Gone => {}
         }
     }
@@ -206,17 +250,7 @@ impl Channel {
     /// Ends every operation with `status` and returns everything taken from shared pools. What is
     /// kept for the group is freed when the whole group has ended ([`Shared::forget_group`]).
     pub(crate) fn flush(&mut self, shared: &mut Shared, status: Status) {
-        self.congestion.flush();
-        self.paths.flush();
-        self.send.flush(&mut shared.send_blocks);
-        self.tp.flush(&mut shared.bitmap_blocks);
-        self.acks.flush();
-        self.timers.disarm_all();
-        self.life.flush();
-        // The lists only order what is now flushed as a whole.
-        self.forget_flows(&mut shared.flows);
-        self.slots.flush();
-        self.retries.flush();
+        self.release_transport(shared);
         self.forget_all_arrivals(shared);
         self.flush_bypass(shared);
         // Messages in memory order that have arrived and wait to be reported may never be executed.
@@ -250,8 +284,23 @@ impl Channel {
         self.retry_blocked(&mut shared.schedule);
     }
 
+    /// Returns what the transport of the channel has taken, and empties its lists of messages,
+    /// which only order what the caller handles as a whole.
+    pub(super) fn release_transport(&mut self, shared: &mut Shared) {
+        self.congestion.flush();
+        self.paths.flush();
+        self.send.flush(&mut shared.send_blocks);
+        self.tp.flush(&mut shared.bitmap_blocks);
+        self.acks.flush();
+        self.timers.disarm_all();
+        self.life.flush();
+        self.forget_flows(&mut shared.flows);
+        self.slots.flush();
+        self.retries.flush();
+    }
+
     /// Drops everything that the peer had under way.
-    fn forget_all_arrivals(&mut self, shared: &mut Shared) {
+    pub(super) fn forget_all_arrivals(&mut self, shared: &mut Shared) {
         for index in shared.arrivals.ever_taken() {
             if shared.arrivals[index].channel == Some(self.index()) {
                 self.forget_arrival(shared, index);

@@ -43,6 +43,7 @@ impl Channel {
             _ => {}
         }
         if !self.acks.is_placing(token.psn) {
+            self.placed_late(&mut shared.schedule, now);
             return;
         }
         let refusal = match token.purpose {

@@ -37,6 +37,7 @@ pub(crate) mod replay;
 mod respond;
 mod rest;
 mod retire;
+mod retirement;
 mod rings;
 mod round_trip;
 mod sent_packets;
@@ -62,6 +63,7 @@ use recovery::Recovery;
 use refuse::Retries;
 pub(crate) use replay::Datagrams;
 pub(crate) use rest::Resting;
+pub(crate) use retirement::NoticeKind;
 use rings::Rings;
 use sent_packets::SentPackets;
 use slots::MessageSlots;
@@ -84,6 +86,8 @@ pub(crate) struct Channel {
     pub(crate) mtu: u32,
     /// Parts of operations that go by several channels may be sent.
     pub(crate) may_send_parts: bool,
+    /// The channel's group may go on without it when it is dead.
+    is_dispensable: bool,
     send: SentPackets,
     acks: AckState,
     line: Line,
@@ -120,6 +124,7 @@ impl Channel {
             leader: config.leader.unwrap_or(id),
             mtu: config.mtu,
             may_send_parts: config.parts,
+            is_dispensable: config.retires,
             send: SentPackets::new(limits.window_packets),
             acks: AckState::new(limits.withheld),
             line: Line::new(now),

@@ -60,7 +60,8 @@ impl Channel {
             shared.counters.blocks_freed_early += 1;
         }
         let at_once = is_marked && shared.config.profile().acknowledge_marks;
-        self.acks.note_arrival(now, received.route.path, data, (is_marked, at_once));
+        let arrived = shared.arrived_at(now);
+        self.acks.note_arrival(arrived, received.route.path, data, (is_marked, at_once));
         shared.counters.data_received += 1;
         shared.counters.payload_received += u64::from(received.payload);
         self.congestion.controller_mut().on_data(now, received.payload, data.retry);
@@ -531,6 +532,8 @@ impl Channel {
         // A placement that was under way when the channel was flushed does not count.
         if self.acks.placed(token.psn) {
             self.account(shared, now, token, old);
+        } else {
+            self.placed_late(&mut shared.schedule, now);
         }
     }
 

@@ -10,6 +10,7 @@ use super::ack_state::AckRest;
 use super::peer_reports::PeerReports;
 use super::tp_channel::TpRest;
 use super::{Channel, Timer};
+use crate::injected_bug::InjectedBug;
 use crate::limits::Limits;
 use crate::shared::Shared;
 use fairway_wire::Instant;
@@ -82,7 +83,7 @@ impl Channel {
 
     /// Continues as the channel was before it went to rest.
     pub(crate) fn resume(&mut self, shared: &mut Shared, limits: &Limits, rest: &Resting) {
-        self.tp.resume(&rest.tp, limits);
+        self.tp.resume(&rest.tp, limits, shared.is_injected(InjectedBug::RestBehind));
         self.acks.resume(&rest.acks);
         self.recovery.set_reports(rest.reports);
         self.life.note_packet_received(rest.last_received_at);

@@ -107,6 +107,11 @@ impl SentPackets {
         self.late_refusals.confirmed(psn);
     }
 
+    /// True if the peer has refused no message with a packet of another one.
+    pub(super) fn has_no_late_refusal(&self) -> bool {
+        self.late_refusals.is_empty()
+    }
+
     /// True if no packet waits to be resent, and none has refused another message.
     pub(super) fn is_at_rest(&self) -> bool {
         self.lost.is_empty() && self.late_refusals.is_empty()

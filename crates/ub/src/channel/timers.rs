@@ -164,11 +164,36 @@ impl Channel {
         }
     }
 
+    /// How long nothing has been received on the channel.
+    pub(crate) fn silence_at(&self, now: Instant) -> Duration {
+        now.elapsed_since(self.life.last_received_at())
+    }
+
+    /// True once since the peer's last packet: the channel is to be probed once more before it is
+    /// retired.
+    pub(crate) fn take_last_chance(&mut self) -> bool {
+        self.life.take_last_chance()
+    }
+
+    /// Probes a peer again that has been silent for too long.
+    pub(crate) fn probe_again(&mut self, shared: &mut Shared, now: Instant) {
+        self.life.keep_alive();
+        self.mark_urgent(&mut shared.schedule);
+        let at = now + shared.config.profile().keep_alive;
+        self.arm(&mut shared.schedule, Timer::KeepAlive, at);
+    }
+
     /// Probes a silent peer; one that leaves enough probes unanswered for long enough is declared
     /// dead.
     pub(crate) fn keep_alive_timer(&mut self, shared: &mut Shared, now: Instant) {
         match self.life.silence(now, shared.config.profile()) {
-            Silence::Dead if shared.channels.try_end() => return self.peer_is_dead(shared, now),
+            Silence::Dead if shared.channels.try_end() => {
+                // The group may go on without the channel.
+                if self.is_dispensable() && shared.channels.has_others(self.group()) {
+                    return shared.channels.request_attention(self.index());
+                }
+                return self.peer_is_dead(shared, now);
+            }
             Silence::Dead => {
                 return self.arm(&mut shared.schedule, Timer::KeepAlive, now + END_RETRY);
             }

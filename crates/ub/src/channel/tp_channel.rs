@@ -205,8 +205,10 @@ impl TpChannel {
     }
 
     /// Continues where a channel was that went to rest.
-    pub(super) fn resume(&mut self, rest: &TpRest, limits: &Limits) {
-        self.receive = ReceiveWindow::new(rest.expected, limits.window_packets);
+    /// `is_behind` injects a bug.
+    pub(super) fn resume(&mut self, rest: &TpRest, limits: &Limits, is_behind: bool) {
+        let expected = if is_behind { rest.expected.minus(1) } else { rest.expected };
+        self.receive = ReceiveWindow::new(expected, limits.window_packets);
         (self.next, self.oldest, self.edge) = (rest.next, rest.next, rest.edge);
         (self.next_message, self.echo) = (rest.next_message, rest.echo);
     }

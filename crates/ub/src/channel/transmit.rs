@@ -54,6 +54,9 @@ impl Channel {
             let path = self.acks.take_path(shared.is_injected(InjectedBug::AnswerOneProbe));
             return Some(self.bare(&shared.config, path, Packet::Ack(ack)));
         }
+        if let Some(retire) = self.next_retire(shared, now) {
+            return Some(retire);
+        }
         if let Some(credit) = self.next_credit(&shared.config) {
             return Some(credit);
         }

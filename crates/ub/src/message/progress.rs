@@ -19,6 +19,8 @@ pub(crate) struct Progress {
     is_start_known: bool,
     /// Set if the next transmission has the number of the previous one.
     keeps_number: bool,
+    /// Set if an earlier transmission, on another channel, was not completed.
+    is_repeated: bool,
 }
 
 impl Progress {
@@ -31,6 +33,7 @@ impl Progress {
         outstanding: 0,
         is_start_known: false,
         keeps_number: false,
+        is_repeated: false,
     };
 
     /// The transmission of a message with `bytes` bytes of payload, of which nothing has been sent.
@@ -88,6 +91,11 @@ impl Progress {
     #[inline]
     pub(crate) fn has_begun(&self) -> bool {
         self.next > 0
+    }
+
+    /// True if any packet has been sent, here or on another channel.
+    pub(crate) fn may_have_arrived(&self) -> bool {
+        self.has_begun() || self.is_repeated
     }
 
     /// True if every packet has been sent at least once.
@@ -163,6 +171,12 @@ impl Progress {
     pub(crate) fn restart(&mut self) {
         self.next = 0;
         self.is_start_known = false;
+    }
+
+    /// Prepares the message to be sent from its first packet on another channel.
+    pub(super) fn repeat_elsewhere(&mut self) {
+        self.is_repeated |= self.has_begun();
+        self.restart();
     }
 
     /// Prepares one packet without payload to be sent in place of the message.

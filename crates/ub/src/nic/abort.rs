@@ -101,6 +101,9 @@ impl crate::channel::Channel {
         if matches!(message.place, MessagePlace::Sending | MessagePlace::WithFlow) {
             self.delist(shared, index);
         }
+        if matches!(message.place, MessagePlace::Stranded { .. }) {
+            shared.messages[index].place = MessagePlace::Unlisted;
+        }
         shared.messages[index].attempts.fail(Status::Flushed);
         shared.complete_message(index, Status::Flushed);
         if !shared.messages[index].progress.has_outstanding() {

@@ -63,7 +63,7 @@ impl UbDevice {
         let leader = config.leader.unwrap_or(id);
         let fits = |first: &Channel| {
             first.leader == leader
-                && first.is_open()
+                && (first.is_open() || first.is_retired())
                 && first.remote() == config.remote
                 && first.mtu == config.mtu
         };
@@ -103,15 +103,20 @@ impl UbDevice {
     /// # Errors
     /// `Missing` if the channel is not open, or leads no group.
     pub fn close_channel(&mut self, now: Instant, id: ChannelId) -> Result<(), SetupError> {
-        let leads = |channel: &Channel| channel.leader == id && channel.is_open();
+        let is_alive = |channel: &Channel| channel.is_open() || channel.is_retired();
+        let leads = |channel: &Channel| channel.leader == id && is_alive(channel);
         if !self.open_ref(id).is_some_and(leads) {
             return Err(SetupError::Missing);
         }
         for member in self.shared.channels.get(id.record()).members() {
-            if let Some(channel) = channel_at(&mut self.entries, member)
-                && channel.leader == id
-                && channel.is_open()
-            {
+            let Some(channel) = channel_at(&mut self.entries, member) else { continue };
+            if channel.leader != id {
+                continue;
+            }
+            if channel.is_retired() {
+                channel.end_retired(&mut self.shared, Status::Flushed);
+                self.free_entry(member);
+            } else if channel.is_open() {
                 channel.close(&mut self.shared, now);
             }
         }
@@ -129,7 +134,9 @@ impl UbDevice {
                     continue;
                 }
                 let alone = self.shared.is_injected(InjectedBug::EndAlone);
-                if channel.is_open() && !alone {
+                if channel.is_retired() {
+                    channel.end_retired(&mut self.shared, status);
+                } else if channel.is_open() && !alone {
                     channel.end_by_peer(&mut self.shared, now, status);
                 }
                 if channel.is_gone() {

@@ -34,7 +34,7 @@ impl UbDevice {
             return false;
         }
         let group = whole.group();
-        let members = shared.channels.get(group).members().count() as u32;
+        let members = shared.channels.get(group).open_members().count() as u32;
         let Some(first) = channel_of(&mut self.entries, whole.channel) else { return false };
         if !first.may_send_parts {
             return false;
@@ -84,16 +84,19 @@ impl UbDevice {
         all
     }
 
-    /// The same, without the parts of operations of which something has been sent: an operation is
+    /// The same, without those of which something has been sent, and their parts: an operation is
     /// flushed as a whole, or runs to its end.
     pub(super) fn with_unsent_parts(&self, list: Option<Index<Message>>) -> Vec<Index<Message>> {
         let messages = &self.shared.messages;
         let has_begun = |whole: Index<Message>| {
             messages[whole].division.has_ended_part()
-                || self.parts_of(whole).any(|part| messages[part].progress.has_begun())
+                || self.parts_of(whole).any(|part| messages[part].progress.may_have_arrived())
         };
         let mut all = self.with_parts(list);
-        all.retain(|at| !messages[*at].division.whole().is_some_and(has_begun));
+        all.retain(|at| {
+            !messages[*at].division.whole().is_some_and(has_begun)
+                && !messages[*at].progress.may_have_arrived()
+        });
         all
     }
 

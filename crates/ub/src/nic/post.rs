@@ -41,7 +41,10 @@ impl UbDevice {
             shared.counters.gated += 1;
             return Ok(());
         }
-        if shared.messages[index].bypasses() {
+        if channel.is_retired() {
+            // It is moved when no earlier load or store can be executed any more.
+            shared.messages[index].strand();
+        } else if shared.messages[index].bypasses() {
             channel.post_bypass(shared, index);
         } else {
             self.issue(index);
@@ -57,10 +60,19 @@ impl UbDevice {
         }
         let group = request.channel.record();
         if bypasses(&request.work) {
-            // Loads and stores use the leader's window.
-            return Ok(group);
+            return Ok(self.bypass_channel(group));
         }
         Ok(self.shared.channels.choose(group, u64::from(self.shared.config.profile().group_slack)))
+    }
+
+    /// The channel of the group that will carry a load or store: the first one that is not retired.
+    /// While copies of those that a retired channel carried may still be executed, they wait there.
+    fn bypass_channel(&self, group: ChannelIndex) -> ChannelIndex {
+        let carries = |member: &ChannelIndex| {
+            let channel = self.entry_channel(*member);
+            channel.is_some_and(|channel| channel.is_open() || channel.holds_bypasses())
+        };
+        self.shared.channels.get(group).members().find(carries).unwrap_or(group)
     }
 
     /// Posts a receive to a Jetty.
@@ -162,7 +174,8 @@ fn bypasses(work: &Work) -> bool {
 
 /// Checks that a channel may carry the request.
 fn check_channel(channel: &Channel, request: &WorkRequest) -> Result<(), PostError> {
-    if !channel.is_open() {
+    let holds = bypasses(&request.work) && channel.is_retired();
+    if !channel.is_open() && !holds {
         return Err(PostError::NoChannel);
     }
     request::check(request, channel.mtu)?;

@@ -22,6 +22,7 @@ mod missing;
 mod pacing;
 mod probing;
 mod resting;
+mod retirement;
 mod set_up;
 mod signals;
 mod tracing;
@@ -116,6 +117,7 @@ impl Pair {
                 unreliable: true,
                 bypass: true,
                 parts: true,
+                retires: true,
                 mtu: MTU,
                 paths,
                 remote_window: limits.receive_window(),

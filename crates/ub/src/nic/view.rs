@@ -35,12 +35,12 @@ impl UbDevice {
         })
     }
 
-    /// The paths of an open channel; empty if it is not open. With [`Limits::allocates_on_use`],
-    /// paths at the end that were never used are missing.
+    /// The paths of an open channel; empty if it is not open, or retired. With
+    /// [`Limits::allocates_on_use`], paths at the end that were never used are missing.
     pub fn paths(&self, id: ChannelId) -> &[PathView] {
         match self.open_ref(id) {
-            Some(channel) => channel.path_views(),
-            None => &[],
+            Some(channel) if !channel.is_retired() => channel.path_views(),
+            _ => &[],
         }
     }
 
@@ -66,9 +66,16 @@ impl UbDevice {
         self.open_ref(id)?.oldest_unacknowledged()
     }
 
-    /// True if the channel is open, so that work may be posted to it.
+    /// True if the channel is open, so that work may be posted to it if it leads its group. A
+    /// channel that is retired counts as open until its group ends.
     pub fn is_open(&self, id: ChannelId) -> bool {
-        self.open_ref(id).is_some_and(|channel| channel.is_open())
+        self.open_ref(id).is_some_and(|channel| channel.is_open() || channel.is_retired())
+    }
+
+    /// True if the channel is retired: dead, while its group goes on
+    /// ([`Event::ChannelRetired`](crate::Event::ChannelRetired)).
+    pub fn is_retired(&self, id: ChannelId) -> bool {
+        self.open_ref(id).is_some_and(|channel| channel.is_retired())
     }
 
     /// Time at which an operation was last posted to a connection, or a packet of one of the peer's

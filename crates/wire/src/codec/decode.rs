@@ -14,7 +14,8 @@ use super::{
 };
 use crate::{
     Ack, AckFlags, CREDIT_MAX, Cci, CheckKey, Close, Cna, Credit, CreditRequest, Msn, Nak,
-    PATH_REPORTS_MAX, Packet, PathReports, Priority, Probe, Psn, Route, Sack, Setup, Tpn, Void,
+    PATH_REPORTS_MAX, Packet, PathReports, Priority, Probe, Psn, Retire, Route, Sack, Setup, Tpn,
+    Void,
 };
 
 pub(super) mod transaction;
@@ -173,7 +174,7 @@ fn header_len(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<usize, Decod
             let words = bitmap_words(*code)? + path_reports(header)?;
             (TRANSPORT_LEN + 20 + words * 4, following::NOTHING)
         }
-        tp::VOID | tp::CLOSE | tp::DEMAND | tp::CREDIT | tp::PROBE => {
+        tp::VOID | tp::CLOSE | tp::DEMAND | tp::CREDIT | tp::PROBE | tp::RETIRE => {
             (TRANSPORT_LEN, following::NOTHING)
         }
         // This opcode is valid in UTPH only.
@@ -249,6 +250,10 @@ fn packet(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Packet, DecodeEr
             ack_request: ack_request(first),
         })),
         tp::CLOSE => Ok(Packet::Close(Close { next: psn(first), answer: first[28] & 1 != 0 })),
+        tp::RETIRE => Ok(Packet::Retire(Retire {
+            channel: Tpn::new(word(first, 6)),
+            answer: first[28] & 1 != 0,
+        })),
         tp::DEMAND => Ok(Packet::CreditRequest(CreditRequest {
             total_bytes: total(first),
             resend: first[24] & 0x80 != 0,

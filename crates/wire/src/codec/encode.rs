@@ -32,6 +32,7 @@ pub fn header_len(packet: &Packet) -> usize {
         Packet::Nak(_) => TRANSPORT_LEN + 4,
         Packet::Void(_) | Packet::Close(_) => TRANSPORT_LEN,
         Packet::CreditRequest(_) | Packet::Credit(_) | Packet::Probe(_) => TRANSPORT_LEN,
+        Packet::Retire(_) => TRANSPORT_LEN,
         Packet::Datagram(datagram) => {
             TRANSACTION_LEN + transaction::operation_len(&datagram.operation)
         }
@@ -78,6 +79,10 @@ pub fn encode_keyed(
             let sequence = [close.next.value(), flag(close.answer, 24)];
             put_transport(route, bare(tp_opcode::CLOSE), sequence, out);
         }
+        Packet::Retire(retire) => {
+            let sequence = [retire.channel.value(), flag(retire.answer, 24)];
+            put_transport(route, bare(tp_opcode::RETIRE), sequence, out);
+        }
         Packet::CreditRequest(demand) => {
             let [high, low] = halves(demand.total_bytes);
             let flags = flag(demand.resend, 31) | flag(demand.blocked, 30);
@@ -99,7 +104,7 @@ pub fn encode_keyed(
     let check = key.check(PROTOCOL_VERSION, &out[4..len], payload_len);
     put(out, 0, check);
     // Switches may write CCI, so the check is that of a header in which it is zero.
-    out[CCI].copy_from_slice(&route.cci.bits().to_be_bytes());
+    [out[CCI.start], out[CCI.start + 1]] = route.cci.bits().to_be_bytes();
     len
 }
 
@@ -124,6 +129,7 @@ pub(super) fn carries_payload(packet: &Packet) -> bool {
         ),
         Packet::Ack(_) | Packet::Nak(_) | Packet::Void(_) | Packet::Close(_) => false,
         Packet::CreditRequest(_) | Packet::Credit(_) | Packet::Probe(_) => false,
+        Packet::Retire(_) => false,
     }
 }
 

@@ -26,10 +26,11 @@ pub(super) fn unsupported<T>(what: Unsupported) -> Result<T, DecodeError> {
     Err(DecodeError::NotSupported(what))
 }
 
-/// Writes word `index` of the datagram.
+/// Writes word `index` of the datagram: as an array, which is one store where a copy between slices
+/// is a call.
 #[inline(always)]
 pub(super) fn put(out: &mut [u8], index: usize, word: u32) {
-    out[4 * index..4 * index + 4].copy_from_slice(&word.to_be_bytes());
+    *out[4 * index..].first_chunk_mut().expect("a word of the header") = word.to_be_bytes();
 }
 
 #[inline(always)]

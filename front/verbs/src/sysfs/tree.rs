@@ -226,7 +226,7 @@ fn write_port(port: &Path, device: &DeviceHandle) -> io::Result<()> {
     let known = &device.device;
     let (state, physical) =
         if known.running { ("4: ACTIVE", "5: LinkUp") } else { ("1: DOWN", "3: Disabled") };
-    let gigabits = known.speed_mbps.unwrap_or(10_000) / 1000;
+    let gigabits = known.port_mbps() / 1000;
     for (name, text) in [
         ("state", state),
         ("phys_state", physical),

@@ -13,30 +13,31 @@ use crate::programs::{Scratch, command, fairway};
 
 /// TCP port at which the ranks meet.
 const PORT: u16 = 29_517;
-/// Time limit for all sizes of an operation.
+/// Time limit for a row.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// What is measured: an operation of so many ranks, by buffers of so many bytes.
+/// What is measured: operations of so many ranks, by buffers of so many bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Work<'a> {
-    pub operation: &'static str,
+    pub operations: &'a [&'static str],
     pub ranks: u32,
     pub sizes: &'a [u64],
     pub iterations: u32,
 }
 
-/// Size and time of a call in microseconds.
-pub type Times = Vec<(u64, f64)>;
+/// Operation, size, and time of a call in microseconds.
+pub type Times = Vec<(&'static str, u64, f64)>;
 
 /// Measures with `fairway collective`, whose time is the mean of calls one after the other, in
 /// place where the operation can be.
 pub fn native(place: &Place, work: Work<'_>, arguments: &[&str]) -> io::Result<Times> {
     let mut times = Times::new();
-    for size in work.sizes {
+    let each = |operation| work.sizes.iter().map(move |size| (operation, size));
+    for (operation, size) in work.operations.iter().copied().flat_map(each) {
         let meeting = format!("{}:{PORT}", place.address(0));
         let text = run_ranks(place, work, |rank| {
             let mut command = command(&fairway()?, place.namespace(rank).as_deref());
-            command.args(["collective", work.operation, "--json", "--rendezvous", &meeting]);
+            command.args(["collective", operation, "--json", "--rendezvous", &meeting]);
             command.args(["--ranks", &work.ranks.to_string(), "--rank", &rank.to_string()]);
             command.args(["--bind", &place.address(rank).to_string()]);
             command.args(["--size", &size.to_string()]);
@@ -47,7 +48,7 @@ pub fn native(place: &Place, work: Work<'_>, arguments: &[&str]) -> io::Result<T
         let column = ["in_place", "out_of_place"].map(|name| row[name]["time_us"].as_f64());
         let time = column[0].or(column[1]);
         let time = time.ok_or_else(|| io::Error::other(format!("a row has no time: {text}")))?;
-        times.push((*size, time));
+        times.push((operation, *size, time));
     }
     Ok(times)
 }
@@ -62,18 +63,25 @@ pub fn torch(place: &Place, work: Work<'_>, python: &Path, backend: &str) -> io:
     let interface = if place.kind.is_network() { "fairway0" } else { "lo" };
     let text = run_ranks(place, work, |rank| {
         let mut command = command(python, place.namespace(rank).as_deref());
-        command.arg(&script).args(["--backend", backend, "--operation", work.operation]);
+        command.arg(&script).args([
+            "--backend",
+            backend,
+            "--operation",
+            &work.operations.join(","),
+        ]);
         command.args(["--ranks", &work.ranks.to_string(), "--rank", &rank.to_string()]);
         command.arg("--meeting").arg(&meeting).args(["--interfaces", interface]);
-        command.args(["--bytes", &sizes.join(","), "--warmup", "2"]);
+        command.args(["--bytes", &sizes.join(","), "--warmup", "1"]);
         command.args(["--iters", &work.iterations.to_string()]);
         Ok(command)
     })?;
     let mut times = Times::new();
     for line in text.lines() {
         let row: Value = serde_json::from_str(line)?;
-        if let (Some(bytes), Some(us)) = (row["bytes"].as_u64(), row["median_us"].as_f64()) {
-            times.push((bytes, us));
+        let operation = work.operations.iter().find(|name| row["operation"] == **name);
+        let (bytes, us) = (row["bytes"].as_u64(), row["median_us"].as_f64());
+        if let (Some(operation), Some(bytes), Some(us)) = (operation, bytes, us) {
+            times.push((operation, bytes, us));
         }
     }
     Ok(times)
@@ -85,7 +93,8 @@ fn run_ranks(
     work: Work<'_>,
     command_of: impl Fn(u32) -> io::Result<Command>,
 ) -> io::Result<String> {
-    let name = format!("{} of {} ranks ({})", work.operation, work.ranks, place.kind.name());
+    let operations = work.operations.join(", ");
+    let name = format!("{operations} of {} ranks ({})", work.ranks, place.kind.name());
     let start = |rank| Running::start(&mut command_of(rank)?, &format!("{name}, rank {rank}"));
     let running: Vec<Running> = (0..work.ranks).map(start).collect::<io::Result<_>>()?;
     let mut rows = String::new();

@@ -10,7 +10,7 @@ use fairway_port::{Address, Datapath, RawSlice, Sent, Train, UdpPort};
 use fairway_ub::wire::{
     Access, Ack, AckFlags, Bypass, BypassOperation, Cci, Close, Cna, Credit, CreditRequest, Data,
     Datagram, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, Packet, PathReports, Priority,
-    Probe, Psn, Refusal, Route, Sack, Target, TokenId, Tpn, Void, encode,
+    Probe, Psn, Refusal, Retire, Route, Sack, Target, TokenId, Tpn, Void, encode,
 };
 
 use super::{TIMEOUT, pattern};
@@ -49,8 +49,7 @@ fn route_of(header: &[u8]) -> Option<Route> {
 }
 
 fn forgeries(turn: u32, victim: Option<&SegmentKey>) -> Vec<(Packet, &'static [u8])> {
-    let psn = Psn::new(turn.wrapping_mul(0x9e37));
-    let message = Msn::new(turn);
+    let (psn, message) = (Psn::new(turn.wrapping_mul(0x9e37)), Msn::new(turn));
     let target = Target { jetty: JettyId::new(JETTY), token_value: 0, hint: 0 };
     let jetty = JettyId::new(1);
     let send = Operation::Send { target, length: 8 };
@@ -102,6 +101,7 @@ fn forgeries(turn: u32, victim: Option<&SegmentKey>) -> Vec<(Packet, &'static [u
         ),
         (Packet::Credit(Credit { total_bytes: 0, class: Priority::DATA }), b""),
         (Packet::Probe(Probe { number: turn, turn_ns: None }), b""),
+        (Packet::Retire(Retire { channel: Tpn::new(turn), answer: false }), b""),
     ];
     if let Some(key) = victim {
         let access = Access {

@@ -132,6 +132,17 @@ impl AckState {
         self.blocked.packets.push(BlockedAck { psn, why });
     }
 
+    /// Number of packets whose payload is being placed.
+    pub(in crate::channel) fn count_placing(&self) -> u32 {
+        self.blocked.packets.iter().filter(|entry| entry.why.is_placing()).count() as u32
+    }
+
+    /// True if a packet is withheld because it refused an earlier message.
+    pub(in crate::channel) fn withholds_late_refusal(&self) -> bool {
+        let is_late = |entry: &BlockedAck| matches!(entry.why, BlockReason::Late { .. });
+        self.blocked.packets.iter().any(is_late)
+    }
+
     /// True if the payload of a packet is being placed.
     pub(in crate::channel) fn is_placing(&self, psn: Psn) -> bool {
         self.blocked.placing(psn).is_some()

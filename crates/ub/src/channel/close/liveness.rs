@@ -4,12 +4,15 @@ use super::Lifecycle;
 use crate::limits::Profile;
 use fairway_wire::Instant;
 
+/// Set in the number of keep-alives once a silent channel has had one more before it is retired.
+const LAST_CHANCE: u32 = 1 << 31;
+
 /// How long the peer has been silent, and how many keep-alives were sent since.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Liveness {
     /// When the peer's last packet arrived.
     last_received_at: Instant,
-    /// Keep-alives sent since then.
+    /// Keep-alives sent since then, and whether that before the channel is retired is one of them.
     probes: u32,
     /// Set when a keep-alive is to be sent.
     is_probe_due: bool,
@@ -88,6 +91,14 @@ impl Lifecycle {
     #[inline]
     pub(in crate::channel) fn take_keep_alive(&mut self) -> bool {
         core::mem::take(&mut self.liveness.is_probe_due)
+    }
+
+    /// True once since the peer's last packet: the channel is to have one more keep-alive before it
+    /// is retired.
+    pub(in crate::channel) fn take_last_chance(&mut self) -> bool {
+        let is_first = self.liveness.probes & LAST_CHANCE == 0;
+        self.liveness.probes |= LAST_CHANCE;
+        is_first
     }
 
     /// When the silence is to be checked again.

@@ -23,9 +23,18 @@ impl Pair {
 
     /// Adds one more channel to the group, on both sides.
     pub(super) fn join(&mut self) -> Result<(), SetupError> {
+        self.join_with(|_| {})
+    }
+
+    /// The same, with changes to the configurations.
+    pub(super) fn join_with(
+        &mut self,
+        change: impl Fn(&mut ChannelConfig),
+    ) -> Result<(), SetupError> {
         let ids = [0, 1].map(|n: usize| self.nics[n].reserve_channel().unwrap());
         for n in 0..2 {
-            let config = self.member(n, ids[1 - n]);
+            let mut config = self.member(n, ids[1 - n]);
+            change(&mut config);
             self.nics[n].open_channel(self.now, ids[n], config)?;
         }
         Ok(())
@@ -43,6 +52,7 @@ impl Pair {
             unreliable: true,
             bypass: true,
             parts: true,
+            retires: true,
             mtu: MTU,
             paths: 1,
             remote_window: self.nics[0].limits().receive_window(),
@@ -74,6 +84,16 @@ impl Pair {
         for (nic, channel) in self.nics.iter_mut().zip(self.channels) {
             let (_, channel) = nic.open(channel).unwrap();
             channel.may_send_parts = false;
+        }
+    }
+
+    /// Acts as if the sides had not agreed that the group goes on without a channel.
+    pub(super) fn without_retirement(&mut self) {
+        for n in 0..2 {
+            let members: Vec<_> = self.nics[n].members(self.channels[n]).collect();
+            for member in members {
+                self.nics[n].open(member).unwrap().1.keep_indispensable();
+            }
         }
     }
 
@@ -182,8 +202,9 @@ fn a_group_closes_as_one() {
 }
 
 #[test]
-fn a_group_dies_as_one() {
+fn a_group_dies_as_one_unless_agreed() {
     let mut pair = Pair::with_group(2);
+    pair.without_retirement();
     let lost = |transmit: &Transmit| transmit.channel.index() == 1;
     pair.run_until_idle(|_, _| false);
     for id in 0..4 {

@@ -200,6 +200,34 @@ fn round_trip_beyond_that_of_a_probe_is_host_delay() {
 }
 
 #[test]
+fn time_that_packets_wait_in_hosts_is_host_delay() {
+    let mut pair = pair("probe=off", 1);
+    let (part, _) = pair.split_delays();
+    let write = |pair: &mut Pair, there: Option<u64>, here: Option<u64>| {
+        let remote = pair.remote();
+        pair.post(1, Work::Write { remote }, 100);
+        let data = pair.nics[0].poll_transmit(pair.now).unwrap();
+        pair.advance(60);
+        pair.nics[1].set_host_wait(there.map(Duration::from_us));
+        pair.deliver(1, &data);
+        pair.advance(5);
+        pair.nics[1].handle_timeout(pair.now);
+        let ack = pair.nics[1].poll_transmit(pair.now).unwrap();
+        pair.advance(20);
+        pair.nics[0].set_host_wait(here.map(Duration::from_us));
+        pair.deliver(0, &ack);
+        let part = Duration::from_ps(part.load(Ordering::Relaxed));
+        (part.as_us(), pair.nics[0].round_trip(pair.channels[0]).as_us())
+    };
+    let unknown = Duration::from_ps(u64::MAX).as_us();
+    assert_eq!(write(&mut pair, None, None), (unknown, 80), "without the five at the peer");
+    // Delays are reported in units of 64 ns, rounded down.
+    assert_eq!(write(&mut pair, Some(40), Some(10)).0, 54, "forty and five at the peer, ten here");
+    assert_eq!(write(&mut pair, None, Some(0)).0, 4, "the peer knows of no wait");
+    assert_eq!(write(&mut pair, Some(70), Some(20)).0, unknown, "no packet travels in no time");
+}
+
+#[test]
 fn the_law_learns_how_many_switches_an_acknowledgement_has_passed() {
     let mut pair = pair("probe=off", 1);
     let (_, hops) = pair.split_delays();

@@ -16,6 +16,7 @@ fn resume(pair: &mut Pair, n: usize) {
         unreliable: true,
         bypass: true,
         parts: false,
+        retires: false,
         mtu: MTU,
         paths: 4,
         remote_window: limits.receive_window(),

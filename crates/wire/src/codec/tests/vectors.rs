@@ -197,7 +197,7 @@ fn reporting(ack: Ack) -> Ack {
     Ack { paths, ..ack }
 }
 
-fn control_vectors() -> [Vector; 13] {
+fn control_vectors() -> [Vector; 14] {
     let flags = AckFlags::ECHO.with(AckFlags::START_KNOWN);
     let selective = flags.with(AckFlags::SELECTIVE).with(AckFlags::REQUEST);
     let sack = Sack {
@@ -225,6 +225,11 @@ fn control_vectors() -> [Vector; 13] {
         packet(
             file!("close"),
             Packet::Close(Close { next: Psn::new(0x0a0b0c), answer: true }),
+            b"",
+        ),
+        packet(
+            file!("retire"),
+            Packet::Retire(Retire { channel: Tpn::new(0x0506), answer: false }),
             b"",
         ),
         packet(file!("demand"), Packet::CreditRequest(demand), b""),
