@@ -65,8 +65,10 @@ pub(crate) struct NetOptions {
     pub(crate) mtu: Option<u32>,
 
     /// Way of the packets: udp; shm, memory shared with a peer of the same user on this host; xdp,
-    /// frames past the kernel's network stack (needs --bind and capabilities), else udp; or auto,
-    /// shm where that is possible, else udp [default: FAIRWAY_DATAPATH, or auto]
+    /// frames past the kernel's network stack (needs --bind and capabilities), else udp;
+    /// rdma[:DEVICE[:PORT]], queue pairs of an RDMA NIC to peers that have it, too, else udp;
+    /// rdma-or-udp, the same, but udp where there is no NIC; or auto, shm where that is possible,
+    /// else udp [default: FAIRWAY_DATAPATH, or auto]
     #[arg(long, value_name = "NAME")]
     pub(crate) datapath: Option<DatapathKind>,
 
@@ -274,11 +276,15 @@ impl NetOptions {
     }
 }
 
-/// Builds a context, and warns on standard error if it has fewer sockets than its paths need.
+/// Builds a context, and warns on standard error if it has fewer sockets than its paths need, or
+/// not the requested datapath.
 pub(crate) fn open(builder: Builder) -> Result<Context, Error> {
     let context = builder.build()?;
     if let Some(shortage) = context.socket_shortage() {
         eprintln!("fairway: {shortage}");
+    }
+    if let Some(reason) = context.datapath_fallback() {
+        eprintln!("fairway: packets take UDP: {reason}");
     }
     Ok(context)
 }

@@ -130,6 +130,12 @@ impl RunOptions {
                 _ => None,
             });
         let fairway = chosen == Some(Provider::Fairway);
+        if matches!(self.datapath, Some(DatapathKind::Rdma(_) | DatapathKind::RdmaOrUdp(_))) {
+            return Err(Failure::usage(
+                "--datapath rdma is not for the verbs library, which would lie below itself: use \
+                 auto, udp, shm or xdp",
+            ));
+        }
         let policy = self.policy.as_ref().is_some_and(|policy| {
             !policy.parse().is_ok_and(|policy: PolicySpec| ProviderKind::Roce.takes(&policy))
         });

@@ -33,6 +33,9 @@ const MTU_DEFAULT: usize = 8856;
 /// The same with the datapath xdp: what fits a frame ([`fairway_port::xdp::FRAME_MAX`]).
 const MTU_OF_FRAMES: usize = 3072;
 
+/// Most bytes of headers of a packet.
+const HEADERS_MAX: usize = 128;
+
 /// Builds a [`Context`]. Every setting has a default.
 #[derive(Clone, Debug)]
 pub struct Builder {
@@ -320,8 +323,8 @@ impl Builder {
     }
 
     /// Sets the way that packets take: UDP, memory shared with peers of the same user on this host,
-    /// or frames past the kernel's network stack. The default is what the environment variable
-    /// `FAIRWAY_DATAPATH` names (`auto`, `udp`, `shm` or `xdp`), and otherwise
+    /// frames past the kernel's network stack, or an RDMA NIC. The default is what the environment
+    /// variable `FAIRWAY_DATAPATH` names (`auto`, `udp`, `shm`, `xdp` or `rdma`), and otherwise
     /// [`DatapathKind::Auto`]. An emulated network ([`Builder::emulate`]) and the measurement of
     /// control latency always use UDP.
     #[must_use]
@@ -434,7 +437,8 @@ impl Builder {
             ports.push(numbers);
         }
         let (cna, setup_cna) = (random_cna()?, random_cna()?);
-        let identity = Identity { cna, setup_cna, ports, limits: self.parameters() };
+        let packet_max = ios.iter().filter_map(|io| io.sockets.datapath.packet_max()).min();
+        let identity = Identity { cna, setup_cna, ports, limits: self.parameters(packet_max) };
         let queues = match &self.host_pressure {
             Some(_) => ios.iter().map(|io| io.sockets.datapath.port().queue_watch()).collect(),
             None => Ok(Vec::new()),
@@ -491,11 +495,13 @@ impl Builder {
         Ok(())
     }
 
-    fn parameters(&self) -> Parameters {
+    /// `packet_max`: largest packet of the datapath, headers included, if it has a limit.
+    fn parameters(&self, packet_max: Option<usize>) -> Parameters {
         let small = |value: u32| u16::try_from(value).unwrap_or(u16::MAX);
-        let default_mtu = match self.datapath {
-            Some(DatapathKind::Xdp) => MTU_OF_FRAMES,
-            _ => MTU_DEFAULT,
+        let default_mtu = match (self.datapath, packet_max) {
+            (Some(DatapathKind::Xdp), _) => MTU_OF_FRAMES,
+            (_, Some(packet_max)) => MTU_DEFAULT.min(packet_max - HEADERS_MAX),
+            (_, None) => MTU_DEFAULT,
         };
         let keep_alive_ms = self.profile.keep_alive.as_us() / 1000;
         Parameters {

@@ -96,6 +96,12 @@ impl Context {
         self.handle.shared.with(|core| core.datapath)
     }
 
+    /// Returns why packets take UDP, although the datapath that was requested is
+    /// [`DatapathKind::RdmaOrUdp`]; `None` if they need not.
+    pub fn datapath_fallback(&self) -> Option<String> {
+        self.handle.shared.with(|core| core.fallback.clone())
+    }
+
     /// Returns why the context has fewer sockets than its paths need; `None` if it has enough, or
     /// the builder named their number.
     pub fn socket_shortage(&self) -> Option<SocketShortage> {

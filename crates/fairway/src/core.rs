@@ -77,6 +77,8 @@ pub struct Core {
     pub(crate) datapath: DatapathKind,
     /// Sockets that the paths lack.
     pub shortage: Option<SocketShortage>,
+    /// Why packets take UDP, although another way was requested.
+    pub(crate) fallback: Option<String>,
     pub(crate) channels: Channels,
     /// Registered memory.
     pub memories: Memories,
@@ -191,6 +193,7 @@ impl Core {
         let segments = limits.segments.saturating_add(1).min(TokenId::MAX);
         let with_staging = limits.segments(segments).engines(ios.len() as u32);
         let addresses = ios.iter().flat_map(|io| io.sockets.datapath.port().local_addrs());
+        let fallback = ios.iter().find_map(|io| io.sockets.datapath.fallback());
         let mut core = Core {
             nic: UbDevice::new(identity.cna, &with_staging, &profile, clock::random()?),
             engines: ios.iter().map(|_| EngineNote::default()).collect(),
@@ -204,6 +207,7 @@ impl Core {
             local_addrs: addresses.copied().collect(),
             datapath,
             shortage: config.shortage,
+            fallback: fallback.map(str::to_owned),
             channels: Channels::new(limits.channels, Numbers::new(clock::random_bytes()?)),
             memories: Memories::new(Unregistered::Bug),
             connecting: Connecting::new(identity, detours, evict_idle, Guesses::new(&profile))?,

@@ -4,13 +4,18 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
-use fairway_port::UdpPort;
-use fairway_runtime::{Frames, SharedMemory};
+use fairway_port::rnic::RnicChoice;
+use fairway_port::{FallenBack, UdpPort};
+use fairway_runtime::{Frames, QueuePairs, SharedMemory};
 
 use crate::error::Error;
 
 /// The environment variable that chooses the datapath of contexts whose builder does not.
 const VARIABLE: &str = "FAIRWAY_DATAPATH";
+/// The name of the datapath over an RDMA NIC, which a device may follow.
+const RDMA: &str = "rdma";
+const RDMA_OR_UDP: &str = "rdma-or-udp";
+const REMEDY: &str = "use auto, udp, shm, xdp, rdma[:DEVICE[:PORT]] or rdma-or-udp[:DEVICE[:PORT]]";
 
 /// The way that packets take ([`crate::Builder::datapath`]). The operations, their order and their
 /// guarantees are the same for all of them.
@@ -30,6 +35,14 @@ pub enum DatapathKind {
     /// the capabilities `CAP_NET_RAW`, `CAP_NET_ADMIN` and `CAP_BPF`, and attaches a program to the
     /// interface, so that only one context can use it; the context has one engine.
     Xdp,
+    /// Datagrams of an RDMA NIC's queue pairs to peers that have this datapath, too, and UDP to
+    /// all others. The NIC is the chosen one or, by default, the one that has the address to which
+    /// the context is bound. Building a context fails where there is no verbs library or no such
+    /// NIC.
+    Rdma(RnicChoice),
+    /// As [`DatapathKind::Rdma`], but UDP where there is no verbs library or no such NIC:
+    /// [`Context::datapath_fallback`](crate::Context::datapath_fallback) tells the reason.
+    RdmaOrUdp(RnicChoice),
 }
 
 impl DatapathKind {
@@ -48,7 +61,7 @@ impl DatapathKind {
         text.parse().map_err(|_| Error::Parameter {
             name: VARIABLE,
             value: format!("{text:?}"),
-            remedy: "use auto, udp, shm or xdp",
+            remedy: REMEDY,
         })
     }
 
@@ -56,25 +69,43 @@ impl DatapathKind {
     ///
     /// # Errors
     /// Memory is demanded, and the kernel refuses a descriptor; or frames are, and the interface
-    /// cannot be used so.
+    /// or the RDMA NIC cannot be used so.
     pub(crate) fn open(self, port: UdpPort) -> io::Result<Box<dyn fairway_port::Datapath>> {
         match self {
             DatapathKind::Udp => Ok(Box::new(port)),
             DatapathKind::Auto => Ok(SharedMemory::with_sockets(port)),
             DatapathKind::Shm => Ok(Box::new(SharedMemory::alone(port)?)),
             DatapathKind::Xdp => Ok(Box::new(Frames::open(port)?)),
+            DatapathKind::Rdma(choice) => match QueuePairs::open(port, &choice) {
+                Ok(pairs) => Ok(Box::new(pairs)),
+                Err((error, _)) => Err(error),
+            },
+            DatapathKind::RdmaOrUdp(choice) => match QueuePairs::open(port, &choice) {
+                Ok(pairs) => Ok(Box::new(pairs)),
+                Err((error, port)) => Ok(Box::new(FallenBack::new(*port, error.to_string()))),
+            },
         }
     }
 }
 
 impl fmt::Display for DatapathKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+        let name = match self {
             DatapathKind::Auto => "auto",
             DatapathKind::Udp => "udp",
             DatapathKind::Shm => "shm",
             DatapathKind::Xdp => "xdp",
-        })
+            DatapathKind::Rdma(_) => RDMA,
+            DatapathKind::RdmaOrUdp(_) => RDMA_OR_UDP,
+        };
+        match self {
+            DatapathKind::Rdma(choice) | DatapathKind::RdmaOrUdp(choice)
+                if choice.name().is_some() =>
+            {
+                f.pad(&format!("{name}:{choice}"))
+            }
+            _ => f.pad(name),
+        }
     }
 }
 
@@ -86,7 +117,7 @@ pub struct UnknownDatapath {
 
 impl fmt::Display for UnknownDatapath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "there is no datapath '{}': use auto, udp, shm or xdp", self.text)
+        write!(f, "there is no datapath '{}': {REMEDY}", self.text)
     }
 }
 
@@ -101,7 +132,36 @@ impl FromStr for DatapathKind {
             "udp" => Ok(DatapathKind::Udp),
             "shm" => Ok(DatapathKind::Shm),
             "xdp" => Ok(DatapathKind::Xdp),
-            _ => Err(UnknownDatapath { text: text.to_owned() }),
+            _ => over_rnic(text).ok_or_else(|| UnknownDatapath { text: text.to_owned() }),
+        }
+    }
+}
+
+/// Reads the name of a datapath over an RDMA NIC.
+fn over_rnic(text: &str) -> Option<DatapathKind> {
+    let (name, choice) = match text.split_once(':') {
+        None => (text, RnicChoice::ANY),
+        Some((name, device)) => (name, device.parse().ok()?),
+    };
+    match name {
+        RDMA => Some(DatapathKind::Rdma(choice)),
+        RDMA_OR_UDP => Some(DatapathKind::RdmaOrUdp(choice)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_shown() {
+        for name in ["auto", "udp", "shm", "xdp", "rdma", "rdma:mlx5_0", "rdma-or-udp:rxe0:1"] {
+            assert_eq!(name.parse::<DatapathKind>().unwrap().to_string(), name);
+        }
+        for name in ["", "rdma:", "rdma:a:0", "rdmamlx5_0", "roce", "UDP"] {
+            let error = name.parse::<DatapathKind>().unwrap_err().to_string();
+            assert!(error.contains("rdma[:DEVICE[:PORT]]"), "{error}");
         }
     }
 }

@@ -221,9 +221,11 @@ impl Error {
     ) -> Error {
         match datapath {
             DatapathKind::Shm => Error::NoSharedMemory { peer, waited },
-            DatapathKind::Auto | DatapathKind::Udp | DatapathKind::Xdp => {
-                Error::Unanswered { peer, waited, report }
-            }
+            DatapathKind::Auto
+            | DatapathKind::Udp
+            | DatapathKind::Xdp
+            | DatapathKind::Rdma(_)
+            | DatapathKind::RdmaOrUdp(_) => Error::Unanswered { peer, waited, report },
         }
     }
 

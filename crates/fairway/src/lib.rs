@@ -122,6 +122,7 @@ pub use fairway_observe::{
     ControlLatency, Counters, HostPressure, HostPressureError, HostReading, HostResource,
     HostSignals, LatencySample, NicCounters, PathStats, PeerStats,
 };
+pub use fairway_port::rnic::RnicChoice;
 pub use fairway_port::{PortCounters, Spec};
 pub use fairway_runtime::{Dscp, UnknownDscp};
 pub use fairway_runtime::{Memory, SystemError, without_signals};

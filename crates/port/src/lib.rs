@@ -7,7 +7,7 @@
 //! emulated networks: a [`Spec`] of delay, loss, reordering and so on, applied to a port
 //! ([`Impaired`]; [`Datapath`] is the interface that it shares with a plain port) or between two
 //! programs ([`Relay`]). And [`Tun`], a network interface of a host whose other end is in this
-//! process, and [`xdp`], frames past the kernel's network stack.
+//! process, [`xdp`], frames past the kernel's network stack, and [`rnic`], datagrams of RDMA NICs.
 //!
 //! **May import:** `fairway-wire` (for the congestion bits), `libc`.
 //!
@@ -24,6 +24,7 @@ mod ethtool;
 mod features;
 mod limits;
 mod memory;
+pub mod rnic;
 mod statistics;
 mod tun;
 mod udp;
@@ -32,8 +33,8 @@ pub mod xdp;
 
 pub use descriptors::descriptors;
 pub use emulate::{
-    ATTEND, Conditions, Datapath, Decision, Impaired, ModelCounters, PathModel, Relay, RelayConfig,
-    RelayCounters, ShaperCounters, Spec, SpecError, Window, rate,
+    ATTEND, Conditions, Datapath, Decision, FallenBack, Impaired, ModelCounters, PathModel, Relay,
+    RelayConfig, RelayCounters, ShaperCounters, Spec, SpecError, Window, rate,
 };
 pub use fairway_wire::Ecn;
 pub use features::{NicFeature, nic_features};

@@ -26,6 +26,7 @@
 //! | `addresses` | addresses of this host and of others |
 //! | `shm` | packets between processes of one host through shared memory, without system calls |
 //! | `xdp` | packets as frames past the kernel's network stack |
+//! | `rnic` | packets as datagrams of an RDMA NIC's queue pairs |
 //! | `passing` | Unix sockets with abstract names, and files that are passed through them |
 //! | `watching` | how often the background thread checks whether the application still polls |
 //! | `signals` | the signals that threads of the library block |
@@ -60,6 +61,7 @@ mod poll;
 mod poll_detector;
 mod protocol;
 mod receiving;
+mod rnic;
 mod sending;
 mod shared;
 mod shm;
@@ -80,6 +82,7 @@ pub use poll::{fire_timers, is_due, poll};
 pub use poll_detector::PollDetector;
 pub use protocol::{Eagerness, Parsed, Placing, Protocol, TransmitOf};
 pub use receiving::{handle, handle_arrival};
+pub use rnic::QueuePairs;
 pub use sending::{fill, transmit, transmit_posted};
 pub use shared::{Asleep, BACKGROUND, LEADER, Locked, Shared, earlier, run_background, span_until};
 pub use shm::SharedMemory;

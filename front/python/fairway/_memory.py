@@ -419,8 +419,8 @@ class Context:
             `"cc=swift,path=reps"`; None: the defaults.
         timeout: Seconds for which operations and `connect` wait unless they are given a timeout.
         **settings: `sockets` and `engines` (1 to 16), `mtu` (payload bytes of a packet), `datapath`
-            (`"auto"`, `"udp"`, `"shm"` or `"xdp"`), `stats` (True: `fairway top` shows the
-            context), `emulate` and `seed` (a network with loss, as `"loss=1%,delay=50us"`).
+            (`"auto"`, `"udp"`, `"shm"`, `"xdp"` or `"rdma"`), `stats` (True: `fairway top` shows
+            the context), `emulate` and `seed` (a network with loss, as `"loss=1%,delay=50us"`).
 
     A context is a context manager, which closes it at the end.
 

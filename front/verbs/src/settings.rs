@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
+use fairway::DatapathKind;
 use fairway_rdma::devices::{Device, Filter};
 use fairway_rdma::{PolicySpec, ProviderKind, ProviderOptions};
 
@@ -67,6 +68,16 @@ fn policy(source: Source<'_>, kind: ProviderKind) -> Result<Option<String>> {
     Ok(Some(text))
 }
 
+/// The datapath of Fairway's provider. The datapath over an RDMA NIC uses a verbs library, which
+/// may be this one, so here the default takes its place.
+fn datapath(source: Source<'_>) -> Result<Option<DatapathKind>> {
+    let chosen = parsed(source, "FAIRWAY_DATAPATH")?;
+    Ok(chosen.map(|chosen| match chosen {
+        DatapathKind::Rdma(_) | DatapathKind::RdmaOrUdp(_) => DatapathKind::Auto,
+        other => other,
+    }))
+}
+
 /// Kind and options of the provider of a device.
 pub(crate) fn provider(
     source: Source<'_>,
@@ -89,7 +100,7 @@ pub(crate) fn provider(
     options.emulate = parsed(source, "FAIRWAY_EMULATE")?.map(|spec| (spec, seed));
     options.policy = policy(source, kind)?;
     options.service_levels = parsed(source, "FAIRWAY_WEIGHTS")?.unwrap_or_default();
-    options.datapath = parsed(source, "FAIRWAY_DATAPATH")?;
+    options.datapath = datapath(source)?;
     options.dscp = parsed(source, "FAIRWAY_DSCP")?;
     options.paths = parsed(source, "FAIRWAY_PATHS")?;
     if let Some(paths) = options.paths.filter(|paths| !(1..=256).contains(paths)) {

@@ -3,7 +3,9 @@
 
 use std::net::{Ipv4Addr, UdpSocket};
 
-use super::readings::{PeerReading, Readings};
+use fairway_port::rnic::FoundPort;
+
+use super::readings::{PeerReading, RdmaPort, Readings};
 
 pub(super) mod peer;
 mod processors;
@@ -19,6 +21,7 @@ pub(super) fn gather(peer: Option<PeerReading>) -> Readings {
         af_xdp: fairway_port::xdp::check().map_err(|error| error.to_string()),
         shared_memory: sockets::shared_memory().map_err(|error| error.to_string()),
         rdma_devices: system::entries("/sys/class/infiniband"),
+        rdma_ports: rdma_ports().map_err(|error| error.to_string()),
         interfaces: system::interfaces(),
         routes: system::routes(&system::text("/proc/net/route").unwrap_or_default()),
         clock: processors::clock(),
@@ -29,6 +32,16 @@ pub(super) fn gather(peer: Option<PeerReading>) -> Readings {
         roce_port: programs::roce_port(),
         peer,
     }
+}
+
+fn rdma_ports() -> std::io::Result<Vec<RdmaPort>> {
+    let ports = fairway_port::rnic::ports()?;
+    let reading = |port: FoundPort| RdmaPort {
+        name: format!("{}:{}", port.device, port.number),
+        is_active: port.is_active,
+        addresses: port.addresses().map(|address| address.to_string()).collect(),
+    };
+    Ok(ports.into_iter().map(reading).collect())
 }
 
 /// A socket for queries to the kernel, bound to the loopback interface.

@@ -4,8 +4,8 @@ use super::finding::{Finding, Verdict, fine};
 use fairway_port::NicFeature;
 
 use super::readings::{
-    Buffers, Clock, Connection, Interface, PeerReading, Permissions, Processors, Readings,
-    RocePort, Udp, Verbs,
+    Buffers, Clock, Connection, Interface, PeerReading, Permissions, Processors, RdmaPort,
+    Readings, RocePort, Udp, Verbs,
 };
 use crate::quantity;
 
@@ -93,18 +93,37 @@ fn datapaths(readings: &Readings) -> Vec<Finding> {
              sudo setcap cap_net_raw,cap_net_admin,cap_bpf=ep PROGRAM",
         ),
     };
-    let rdma = match readings.rdma_devices.as_slice() {
-        [] => fine(SECTION, "rdma devices", "none seen, and none needed"),
-        devices => fine(
-            SECTION,
-            "rdma devices",
-            format!(
-                "seen, not chosen: {}; Fairway uses no RDMA verbs of other devices",
-                devices.join(", ")
-            ),
+    vec![udp, shared, af_xdp, rdma_devices(readings)]
+}
+
+fn rdma_devices(readings: &Readings) -> Finding {
+    let found = |text: String| fine("datapath", "rdma devices", text);
+    let seen = readings.rdma_devices.join(", ");
+    match &readings.rdma_ports {
+        Ok(ports) if ports.iter().any(|port| port.is_active) => {
+            let ports: Vec<String> = ports.iter().map(rdma_port).collect();
+            let ports = ports.join(", ");
+            found(format!("not chosen by itself, but by --datapath rdma[:DEVICE[:PORT]]: {ports}"))
+        }
+        Ok(_) | Err(_) if readings.rdma_devices.is_empty() => {
+            found("none seen, and none needed".into())
+        }
+        Ok(ports) if ports.is_empty() => found(format!("seen, but not usable: {seen}")).but(
+            Verdict::Missing,
+            "UDP carries everything; for --datapath rdma install the device's verbs provider \
+             (ibverbs-providers), and let this process open /dev/infiniband/uverbs*",
         ),
-    };
-    vec![udp, shared, af_xdp, rdma]
+        Ok(_) => found(format!("seen, but no link is up: {seen}")),
+        Err(error) => found(format!("seen, but not usable: {seen}: {error}")).but(
+            Verdict::Missing,
+            "UDP carries everything; for --datapath rdma install libibverbs1 and ibverbs-providers",
+        ),
+    }
+}
+
+fn rdma_port(port: &RdmaPort) -> String {
+    let state = if port.is_active { "" } else { ", down" };
+    format!("{} ({}{state})", port.name, port.addresses.join(" "))
 }
 
 fn offloads(udp: &Udp) -> Vec<Finding> {

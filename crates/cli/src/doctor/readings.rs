@@ -18,6 +18,8 @@ pub(crate) struct Readings {
     pub(crate) af_xdp: Result<(), String>,
     /// Names of the RDMA devices that the kernel has.
     pub(crate) rdma_devices: Vec<String>,
+    /// Ports of RDMA devices that the verbs library of this system offers.
+    pub(crate) rdma_ports: Result<Vec<RdmaPort>, String>,
     pub(crate) interfaces: Vec<Interface>,
     pub(crate) routes: Vec<Route>,
     pub(crate) clock: Clock,
@@ -28,6 +30,16 @@ pub(crate) struct Readings {
     pub(crate) roce_port: RocePort,
     /// Readings of the other machine, if one was named.
     pub(crate) peer: Option<PeerReading>,
+}
+
+/// A port of an RDMA device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RdmaPort {
+    /// Name of the device and number of the port, as `mlx5_0:1`.
+    pub(crate) name: String,
+    pub(crate) is_active: bool,
+    /// Its IP addresses, over Ethernet.
+    pub(crate) addresses: Vec<String>,
 }
 
 /// Results of a pair of UDP sockets on the loopback interface.

@@ -29,6 +29,7 @@ fn good() -> Readings {
         af_xdp: Ok(()),
         shared_memory: Ok(()),
         rdma_devices: Vec::new(),
+        rdma_ports: Ok(Vec::new()),
         interfaces: vec![interface("lo", 65_536, true), interface("eth0", 9000, false)],
         routes: Vec::new(),
         clock: Clock { source: Some("tsc".into()), offered: vec!["tsc".into()], read_ns: 20 },
@@ -107,6 +108,35 @@ fn af_xdp_that_is_refused_is_missing_with_the_capabilities_that_it_needs() {
     let readings = Readings { af_xdp: Err(refused.into()), ..good() };
     expect_one(&readings, "af_xdp", Verdict::Missing, "cap_net_raw,cap_net_admin,cap_bpf");
     assert!(text(&judge(&readings)).contains(refused));
+}
+
+fn rdma_port(is_active: bool) -> RdmaPort {
+    RdmaPort { name: "mlx5_0:1".into(), is_active, addresses: vec!["192.0.2.7".into()] }
+}
+
+#[test]
+fn rdma_devices_that_can_be_used_are_named_with_their_addresses() {
+    let seen = vec!["mlx5_0".to_owned()];
+    let readings = Readings { rdma_devices: seen, rdma_ports: Ok(vec![rdma_port(true)]), ..good() };
+    let shown = text(&judge(&readings));
+    assert!(shown.contains("mlx5_0:1 (192.0.2.7)") && shown.contains("--datapath rdma"), "{shown}");
+}
+
+#[test]
+fn rdma_devices_that_cannot_be_used_are_missing_with_what_to_install() {
+    let seen = || vec!["mlx5_0".to_owned()];
+    let readings = Readings { rdma_devices: seen(), rdma_ports: Ok(Vec::new()), ..good() };
+    expect_one(&readings, "rdma devices", Verdict::Missing, "ibverbs-providers");
+    let absent = "libibverbs.so.1: cannot open shared object file";
+    let readings = Readings { rdma_devices: seen(), rdma_ports: Err(absent.into()), ..good() };
+    expect_one(&readings, "rdma devices", Verdict::Missing, "libibverbs1");
+    assert!(text(&judge(&readings)).contains(absent));
+    // Without a device nothing is missing.
+    let readings = Readings { rdma_ports: Err(absent.into()), ..good() };
+    assert!(text(&judge(&readings)).contains("none seen, and none needed"));
+    let readings =
+        Readings { rdma_devices: seen(), rdma_ports: Ok(vec![rdma_port(false)]), ..good() };
+    assert!(text(&judge(&readings)).contains("no link is up"));
 }
 
 #[test]

@@ -170,7 +170,13 @@ fn row(
 fn datapath(before: &PortCounters, after: &PortCounters) -> &'static str {
     let in_memory = after.packets_sent_in_memory - before.packets_sent_in_memory;
     let as_frames = after.packets_sent_as_frames - before.packets_sent_as_frames;
-    match (after.packets_sent - before.packets_sent, in_memory, as_frames) {
+    let all = after.packets_sent - before.packets_sent;
+    match after.packets_sent_by_rnic - before.packets_sent_by_rnic {
+        0 => {}
+        by_rnic if by_rnic == all => return "rdma",
+        _ => return "rdma and udp",
+    }
+    match (all, in_memory, as_frames) {
         (_, 0, 0) => "udp",
         (all, in_memory, 0) if all == in_memory => "shm",
         (_, _, 0) => "shm and udp",

@@ -78,6 +78,17 @@ pub trait Datapath: Send {
         false
     }
 
+    /// Largest packet in bytes that takes the way for which the datapath was chosen; longer ones
+    /// take the sockets. `None`: as long as the sockets' interface allows.
+    fn packet_max(&self) -> Option<usize> {
+        None
+    }
+
+    /// Why all packets take the sockets, if another way was requested.
+    fn fallback(&self) -> Option<&str> {
+        None
+    }
+
     /// Returns the sockets for which packets wait in memory, one bit each; they are received
     /// without a system call. `None`: no memory is shared with a peer now.
     #[inline]
@@ -118,6 +129,34 @@ impl Datapath for UdpPort {
     #[inline]
     fn port_mut(&mut self) -> &mut UdpPort {
         self
+    }
+}
+
+/// A port whose packets take the sockets, although another way was requested.
+#[derive(Debug)]
+pub struct FallenBack {
+    port: UdpPort,
+    reason: String,
+}
+
+impl FallenBack {
+    /// Uses the sockets, for this reason.
+    pub fn new(port: UdpPort, reason: String) -> FallenBack {
+        FallenBack { port, reason }
+    }
+}
+
+impl Datapath for FallenBack {
+    fn port(&self) -> &UdpPort {
+        &self.port
+    }
+
+    fn port_mut(&mut self) -> &mut UdpPort {
+        &mut self.port
+    }
+
+    fn fallback(&self) -> Option<&str> {
+        Some(&self.reason)
     }
 }
 

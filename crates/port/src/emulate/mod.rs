@@ -18,7 +18,7 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
-pub use impaired::{ATTEND, Datapath, Impaired};
+pub use impaired::{ATTEND, Datapath, FallenBack, Impaired};
 pub use model::{Decision, ModelCounters, PathModel};
 pub use relay::{Relay, RelayConfig, RelayCounters};
 pub use shaper::ShaperCounters;

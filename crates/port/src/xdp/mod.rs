@@ -24,6 +24,7 @@ pub use frame::Flow;
 pub use interface::Interface;
 pub use neighbour::{Hop, Tables};
 pub use redirect::{FRAME_MAX, Redirect};
+pub(crate) use ring::Mapping;
 pub use socket::{FrameSocket, Mode};
 
 /// Finds out whether this process may use AF_XDP sockets and load the program that redirects frames

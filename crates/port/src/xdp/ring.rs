@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Memory that the kernel maps for this process, unmapped on drop.
 #[derive(Debug)]
-pub(super) struct Mapping {
+pub(crate) struct Mapping {
     start: NonNull<u8>,
     length: usize,
 }
@@ -18,7 +18,7 @@ unsafe impl Send for Mapping {}
 
 impl Mapping {
     /// Maps `length` bytes of memory of its own, filled with zeros.
-    pub(super) fn anonymous(length: usize) -> io::Result<Mapping> {
+    pub(crate) fn anonymous(length: usize) -> io::Result<Mapping> {
         Mapping::new(length, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
     }
 
@@ -46,7 +46,7 @@ impl Mapping {
     ///
     /// # Panics
     /// They are not within the mapping.
-    pub(super) fn at(&self, at: usize, length: usize) -> *mut u8 {
+    pub(crate) fn at(&self, at: usize, length: usize) -> *mut u8 {
         let within = at.checked_add(length).is_some_and(|end| end <= self.length);
         assert!(within, "{length} bytes at {at} of {}", self.length);
         // SAFETY: within the mapping, as was checked.

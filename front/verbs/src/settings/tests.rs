@@ -84,3 +84,13 @@ fn wrong_settings_are_named_with_a_remedy() {
     }
     assert!(filter(&|_| Some("eth0,".to_owned())).is_err());
 }
+
+#[test]
+fn the_library_never_lies_below_itself() {
+    let datapath = |text| with(&[("FAIRWAY_DATAPATH", text)]).expect("fine").1.datapath;
+    for text in ["rdma", "rdma:mlx5_0:1", "rdma-or-udp"] {
+        assert_eq!(datapath(text), Some(DatapathKind::Auto), "{text}");
+    }
+    assert_eq!(datapath("udp"), Some(DatapathKind::Udp));
+    assert!(with(&[("FAIRWAY_DATAPATH", "rdma:")]).is_err());
+}

@@ -1,0 +1,131 @@
+//! Introductions, and what peers learn from them.
+
+use std::net::SocketAddr;
+
+use fairway_port::Address;
+
+use super::introduction::{BYTES, Introduction, Kind, PAIRS_MAX, Pair, is_introduction};
+use super::peers::{Ask, Peers};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn address(text: &str) -> Address {
+    text.parse::<SocketAddr>().unwrap().into()
+}
+
+fn message(kind: Kind, nonce: u64, echo: u64) -> Introduction {
+    let pairs = vec![Pair { port: 4000, number: 17 }, Pair { port: 4001, number: 0xAB_CDEF }];
+    let mut gid = [0; 16];
+    gid[10..].copy_from_slice(&[0xFF, 0xFF, 10, 0, 0, 2]);
+    let seen = "10.0.0.1".parse().unwrap();
+    Introduction { kind, nonce, echo, seen, gid, qkey: 0x1122, lid: 3, packet_max: 4096, pairs }
+}
+
+#[test]
+fn messages_are_read_as_they_were_written_and_others_are_refused() {
+    for kind in [Kind::Request, Kind::Answer, Kind::Probe, Kind::Proof] {
+        let written = message(kind, 0x0102_0304_0506_0708, 9);
+        let bytes = written.to_bytes();
+        assert!(is_introduction(&bytes));
+        assert_eq!(Introduction::from_bytes(&bytes).as_ref(), Some(&written));
+    }
+    let bytes = message(Kind::Probe, 1, 2).to_bytes();
+    assert!(!is_introduction(&bytes[..BYTES - 1]));
+    assert_eq!(Introduction::from_bytes(&bytes[..BYTES - 1]), None);
+    for (at, value) in [(0, b'f'), (4, 0x01), (4, 0xC2), (5, 0), (5, 5), (6, PAIRS_MAX as u8 + 1)] {
+        let mut other = bytes;
+        other[at] = value;
+        assert_eq!(Introduction::from_bytes(&other), None, "byte {at} is {value}");
+    }
+}
+
+#[test]
+fn no_packet_of_the_protocol_is_an_introduction() {
+    // The two most significant bits of byte 4 are 0 in each packet (RT of NTH, docs/wire.md).
+    assert_eq!(message(Kind::Request, 1, 2).to_bytes()[4] >> 6, 3);
+}
+
+#[test]
+fn packets_take_the_nic_once_a_probe_is_confirmed_and_until_none_is() {
+    let (mut peers, to) = (Peers::new(), address("10.0.0.2:4000"));
+    let own = peers.nonce("10.0.0.2".parse().unwrap());
+    assert_eq!(peers.towards(0, &to).unwrap().ask(0, 4000), Ask::Request);
+    assert_eq!(peers.towards(1, &to).unwrap().ask(1, 4000), Ask::Nothing);
+    assert!(peers.answered(&to, &message(Kind::Answer, 77, own)));
+    let peer = peers.towards(2, &to).unwrap();
+    assert!(!peer.is_proven(2), "no probe was confirmed");
+    assert_eq!((peer.echo, peer.number(4001), peer.number(9)), (77, Some(0xAB_CDEF), None));
+    peers.proven(3, &to, &message(Kind::Proof, 77, own));
+    let peer = peers.towards(4, &to).unwrap();
+    assert!(peer.is_proven(4));
+    assert_eq!(peer.ask(SECOND, 4000), Ask::Probe);
+    assert_eq!(peer.ask(SECOND + SECOND / 10, 4000), Ask::Probe);
+    assert_eq!(peer.ask(SECOND + SECOND / 5, 4000), Ask::Request, "the peer may be another one");
+    assert!(peer.is_proven(2 * SECOND) && !peer.is_proven(4 * SECOND));
+    // Another socket of the peer is known with it, and shares later proofs.
+    assert!(peers.towards(5, &address("10.0.0.2:4001")).unwrap().is_proven(5));
+    assert!(!peers.towards(5, &address("10.0.0.3:4001")).unwrap().is_proven(5));
+    peers.proven(4 * SECOND, &to, &message(Kind::Proof, 77, own));
+    let other = peers.towards(5 * SECOND, &address("10.0.0.2:4001")).unwrap();
+    assert!(other.is_proven(5 * SECOND));
+}
+
+#[test]
+fn the_way_to_another_program_at_an_address_is_not_proven() {
+    let (mut peers, to) = (Peers::new(), address("10.0.0.2:4000"));
+    let own = peers.nonce("10.0.0.2".parse().unwrap());
+    let _ = peers.towards(0, &to).unwrap();
+    peers.proven(1, &to, &message(Kind::Proof, 77, own));
+    assert!(peers.answered(&to, &message(Kind::Answer, 77, own)));
+    assert!(peers.towards(2, &to).unwrap().is_proven(2), "the same program");
+    let other = Introduction { qkey: 0x3344, ..message(Kind::Answer, 78, own) };
+    assert!(peers.answered(&to, &other));
+    assert!(!peers.towards(2, &to).unwrap().is_proven(2));
+}
+
+#[test]
+fn messages_without_the_number_that_was_sent_change_nothing() {
+    let (mut peers, to) = (Peers::new(), address("10.0.0.2:4000"));
+    let own = peers.nonce("10.0.0.2".parse().unwrap());
+    let _ = peers.towards(0, &to).unwrap();
+    assert!(!peers.answered(&to, &message(Kind::Answer, 77, own ^ 1)));
+    peers.proven(1, &to, &message(Kind::Proof, 77, 0));
+    let peer = peers.towards(2, &to).unwrap();
+    assert!(!peer.is_proven(2) && peer.number(4000).is_none());
+    // The number of another address is none of this one.
+    let other = peers.nonce("10.0.0.3".parse().unwrap());
+    assert!(!peers.answered(&to, &message(Kind::Answer, 77, other)));
+    // An answer of an address to which nothing was sent is ignored.
+    assert!(!peers.answered(&address("10.0.0.3:1"), &message(Kind::Answer, 77, other)));
+}
+
+#[test]
+fn packets_are_accepted_from_queue_pairs_that_were_probed() {
+    let mut peers = Peers::new();
+    let own = peers.nonce("10.0.0.1".parse().unwrap());
+    let probe = message(Kind::Probe, 5, own);
+    let gid = probe.gid;
+    assert_eq!(peers.source(gid, 17), None);
+    assert_eq!(peers.probed((gid, 99), &probe, 0), None, "a queue pair that it does not list");
+    assert_eq!(peers.probed(([1; 16], 17), &probe, 0), None, "from another NIC");
+    let stranger = Introduction { echo: own ^ 1, ..probe.clone() };
+    assert_eq!(peers.probed((gid, 17), &stranger, 0), None, "not the number that was sent");
+    let liar = Introduction { seen: "10.0.0.9".parse().unwrap(), ..probe.clone() };
+    assert_eq!(peers.probed((gid, 17), &liar, 0), None, "in the name of another address");
+    assert_eq!(peers.source(gid, 17), None);
+    assert_eq!(peers.probed((gid, 17), &probe, 0), Some(address("10.0.0.1:4000")));
+    assert_eq!(peers.source(gid, 17), Some(address("10.0.0.1:4000")));
+    assert_eq!(peers.source(gid, 0xAB_CDEF), Some(address("10.0.0.1:4001")));
+    assert_eq!(peers.source([1; 16], 17), None);
+}
+
+#[test]
+fn a_stranger_causes_few_requests() {
+    let mut peers = Peers::new();
+    let new = (0..200).filter(|number| {
+        let to = Address::from(SocketAddr::from(([10, 0, 0, *number], 1)));
+        peers.towards(0, &to).is_some()
+    });
+    assert_eq!(new.count(), 32);
+    assert!(peers.towards(SECOND, &address("10.1.0.1:1")).is_some(), "in the next period");
+}
