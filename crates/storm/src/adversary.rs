@@ -204,13 +204,16 @@ pub(crate) struct Delivery {
     pub(crate) trimmed: bool,
     /// True if no NIC has sent the packet in this form.
     pub(crate) hostile: bool,
+    /// When it arrived, if it has waited since then.
+    pub(crate) arrived: Option<Instant>,
 }
 
 impl Delivery {
     /// An arrival of a packet as it was sent.
     pub(crate) fn new(after: Duration, bytes: Vec<u8>) -> Delivery {
         let (damaged, trimmed, hostile) = (false, false, false);
-        Delivery { after, ecn: Ecn::Capable, bytes, damaged, trimmed, hostile }
+        let arrived = None;
+        Delivery { after, ecn: Ecn::Capable, bytes, damaged, trimmed, hostile, arrived }
     }
 }
 

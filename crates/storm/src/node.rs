@@ -33,6 +33,8 @@ pub struct WorldConfig {
     pub spends_credit: bool,
     /// Maximum number of packets that wait at a paused node; further ones are lost.
     pub inbox: usize,
+    /// True if hosts know how long packets have waited at a paused node.
+    pub knows_waits: bool,
     /// The protocol's own audit runs after every this many packets.
     pub audit_every: u64,
 }
@@ -49,6 +51,7 @@ impl Default for WorldConfig {
             intrusion_ahead: 4,
             spends_credit: false,
             inbox: 1024,
+            knows_waits: false,
             audit_every: 64,
         }
     }

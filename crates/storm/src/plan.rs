@@ -135,6 +135,9 @@ const TRIMMING: u64 = 200_735;
 
 /// The same for congestion information that switches write.
 const HINTS: u64 = 10_020;
+/// Part of the seed that draws worlds in which hosts know how long packets have waited; chosen as
+/// [`resting::RESTING`] is.
+const WAITS: u64 = 10_025;
 
 /// The same for what is acknowledged beside every so many packets.
 const ACKNOWLEDGING: u64 = 8;
@@ -208,6 +211,7 @@ impl Plan {
         let mut plan = Plan::draw_first(seed);
         retirement::draw(seed, &mut plan);
         resting::draw(seed, &mut plan);
+        plan.config.knows_waits = Random::fork(seed, WAITS).chance(60);
         plan
     }
 
@@ -505,6 +509,7 @@ fn draw_knobs(random: &mut Random, operations: u64, links: &[Link]) -> WorldConf
         intrusion: sometimes(random, 400, &[200, 1000]),
         intrusion_ahead: random.pick(&[1, 4, 16]),
         inbox: random.pick(&[8, 100, 2000]),
+        knows_waits: false,
         // An audit examines all windows, so it runs after every packet only if there are few.
         audit_every: if operations < 30 { 1 } else { 128 },
     }

@@ -328,6 +328,7 @@ impl World {
             if self.nodes[node].inbox.len() >= self.config.inbox {
                 self.adversary.count(Fault::PauseOverflow);
             } else {
+                let delivery = Delivery { arrived: Some(self.now), ..delivery };
                 self.nodes[node].inbox.push_back(delivery);
             }
             return Ok(());
@@ -351,6 +352,7 @@ impl World {
         let payload = (bytes.len() - header_len) as u32;
         let received = Received { route, packet, payload, ecn: delivery.ecn, hops: 0 };
         self.awaken_for(node, &route);
+        self.tell_wait(node, &delivery);
         if delivery.trimmed {
             return self.take_in_trimmed(node, &received);
         }
@@ -387,6 +389,14 @@ impl World {
 
     /// Passes on the headers of a packet whose payload a switch has cut off. The NIC must place
     /// nothing.
+    /// Tells a node how long a packet has waited there, if hosts know that.
+    fn tell_wait(&mut self, node: usize, delivery: &Delivery) {
+        let waited = delivery.arrived.map_or(Duration::ZERO, |at| self.now.elapsed_since(at));
+        if let Some(driver) = self.nodes[node].driver.as_mut() {
+            driver.device_mut().set_host_wait(self.config.knows_waits.then_some(waited));
+        }
+    }
+
     fn take_in_trimmed(&mut self, node: usize, received: &Received) -> Result<(), Finding> {
         let now = self.now;
         let Some(driver) = self.nodes[node].driver.as_mut() else { return Ok(()) };

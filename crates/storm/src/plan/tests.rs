@@ -19,6 +19,17 @@ fn recorded_seeds_have_the_worlds_in_which_they_failed() {
     }
 }
 
+/// So do seeds that were recorded before hosts knew how long packets waited.
+#[test]
+fn recorded_seeds_have_hosts_that_know_no_waits() {
+    let failed = include_str!("../../seeds.txt").lines().filter(|line| !line.starts_with('#'));
+    let failed = failed.map(|line| line.split_whitespace().next().unwrap().parse().unwrap());
+    let all = failed.chain(RECORDED.iter().map(|recorded| recorded.plan()));
+    for seed in all {
+        assert!(!Plan::draw(seed).config.knows_waits, "{seed}");
+    }
+}
+
 /// So do seeds that were recorded before channels of groups died, or channels rested.
 #[test]
 fn recorded_seeds_have_no_channels_that_die_or_rest() {
