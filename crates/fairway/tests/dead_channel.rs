@@ -1,60 +1,28 @@
 //! A connection of several channels, one of which dies.
 
 mod common;
+#[path = "common/relay.rs"]
+mod relay;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use common::{Pair, TIMEOUT, bytes, content, dead_after, side};
 use fairway::{Builder, Context, Event};
-use fairway_port::{Doorbell, Relay, RelayConfig};
+use relay::relay;
 
 /// Time from the start of the relay until the channel dies.
 const BEGIN: Duration = Duration::from_millis(1500);
 /// Clients' ports that may appear, those of set-up included.
 const PORTS_MAX: usize = 64;
 
-/// A relay that runs until it is dropped.
-struct Running {
-    stop: Arc<AtomicBool>,
-    doorbell: Doorbell,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        self.doorbell.ring();
-        self.thread.take().unwrap().join().unwrap();
-    }
-}
-
-/// A relay in front of all ports of a server, at the same numbers. From [`BEGIN`] on, everything
-/// from and to the ports in `dead` is lost.
-fn relay(ports: &[SocketAddr], dead: std::ops::Range<usize>) -> Running {
-    let front = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
-    // The relay numbers a packet's path by route and by client, in order of appearance.
+/// The emulated network in which, from [`BEGIN`] on, everything from and to the ports in `dead`, of
+/// `ports`, is lost.
+fn losses(ports: usize, dead: std::ops::Range<usize>) -> String {
     let paths = (0..PORTS_MAX).flat_map(|client| dead.clone().map(move |port| (client, port)));
     let begin = BEGIN.as_millis();
-    let part =
-        |(client, port)| format!("{}:blackhole@{begin}ms..1000s", client * ports.len() + port);
-    let spec = paths.map(part).collect::<Vec<_>>().join(";");
-    let mut relay = Relay::bind(RelayConfig {
-        routes: ports.iter().map(|to| (SocketAddr::new(front, to.port()), *to)).collect(),
-        spec: spec.parse().unwrap(),
-        seed: 1,
-        flows_max: 1024,
-        idle_after: Duration::from_secs(60),
-        buffer_bytes: 1 << 20,
-    })
-    .unwrap();
-    let stop = Arc::new(AtomicBool::new(false));
-    let (doorbell, watched) = (relay.doorbell(), stop.clone());
-    let thread = std::thread::spawn(move || relay.run(&watched).unwrap());
-    Running { stop, doorbell, thread: Some(thread) }
+    let part = |(client, port)| format!("{}:blackhole@{begin}ms..1000s", client * ports + port);
+    paths.map(part).collect::<Vec<_>>().join(";")
 }
 
 fn spread() -> Builder {
@@ -88,7 +56,7 @@ fn writes_and_reads_go_on_when_a_channel_dies() {
         let each = ports.len() / 2;
         let begun = Instant::now();
         let first = dead as usize * each;
-        let _running = relay(&ports, first..first + each);
+        let _running = relay(&ports, &losses(ports.len(), first..first + each));
         let front = SocketAddr::from(([127, 0, 0, 2], ports[0].port()));
         let client = spread().build().unwrap();
         let peer = client.connect(front, TIMEOUT).unwrap();

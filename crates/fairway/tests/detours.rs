@@ -1,16 +1,15 @@
 //! Set-up when some of the ways between two hosts are dead.
 
 mod common;
+#[path = "common/relay.rs"]
+mod relay;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use common::{MTU, Pair, TIMEOUT, builder, content, side};
 use fairway::{Builder, Event, LongPackets};
-use fairway_port::{Doorbell, Relay, RelayConfig};
+use relay::relay;
 
 /// A side on which the paths with these numbers lose all packets.
 fn dead(paths: &[u32], engines: usize) -> Builder {
@@ -38,39 +37,6 @@ fn set_up_tries_another_port_if_the_first_path_is_dead() {
         assert_eq!(pair.server.peer.address(), first, "the peer is known by its first port");
         assert_eq!(pair.client.peer.stats().channels, engines);
     }
-}
-
-/// A relay that runs until it is dropped.
-struct Running {
-    stop: Arc<AtomicBool>,
-    doorbell: Doorbell,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        self.doorbell.ring();
-        self.thread.take().unwrap().join().unwrap();
-    }
-}
-
-/// A relay in front of all ports of a server, at the same numbers.
-fn relay(ports: &[SocketAddr], spec: &str) -> Running {
-    let front = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
-    let mut relay = Relay::bind(RelayConfig {
-        routes: ports.iter().map(|to| (SocketAddr::new(front, to.port()), *to)).collect(),
-        spec: spec.parse().unwrap(),
-        seed: 1,
-        flows_max: 1024,
-        idle_after: Duration::from_secs(60),
-        buffer_bytes: 1 << 20,
-    })
-    .unwrap();
-    let stop = Arc::new(AtomicBool::new(false));
-    let (doorbell, watched) = (relay.doorbell(), stop.clone());
-    let thread = std::thread::spawn(move || relay.run(&watched).unwrap());
-    Running { stop, doorbell, thread: Some(thread) }
 }
 
 /// The connection agrees on a packet length that gets through. Its client then finds out whether

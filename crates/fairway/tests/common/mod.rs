@@ -59,6 +59,16 @@ pub struct Pair {
 }
 
 impl Pair {
+    /// Neither side's threads poll while nothing happens: keep-alive messages and coarse timers are
+    /// some polls in the second that this waits, and a thread that spins makes half a million.
+    pub fn assert_idle(&self) {
+        let polls = |side: &Side| side.context.counters().nic.polls;
+        let before = (polls(&self.client), polls(&self.server));
+        std::thread::sleep(Duration::from_secs(1));
+        let since = (polls(&self.client) - before.0, polls(&self.server) - before.1);
+        assert!(since.0 < 2000 && since.1 < 2000, "{since:?} polls in a second");
+    }
+
     pub fn new() -> Pair {
         Pair::of(builder(), builder())
     }
