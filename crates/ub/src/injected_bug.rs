@@ -165,11 +165,13 @@ pub enum InjectedBug {
     ForgetPlacing,
     /// Expect the last packet again that a channel received before its rest.
     RestBehind,
+    /// Parts of an operation have one transaction number.
+    ShareTransaction,
 }
 
 impl InjectedBug {
     /// Every injected bug.
-    pub const ALL: [InjectedBug; 77] = [
+    pub const ALL: [InjectedBug; 78] = [
         InjectedBug::SkipDuplicateCheck,
         InjectedBug::WrapPsnEarly,
         InjectedBug::AcknowledgeBeforePlacement,
@@ -247,5 +249,6 @@ impl InjectedBug {
         InjectedBug::AnswerUnretired,
         InjectedBug::ForgetPlacing,
         InjectedBug::RestBehind,
+        InjectedBug::ShareTransaction,
     ];
 }

@@ -2,9 +2,10 @@ use super::*;
 use crate::recorded::RECORDED;
 
 /// Seeds that were recorded since then.
-const NEWER: [u64; 7] = [83_117_351, 86_000_032, 86_000_139, 86_000_428, 2_301, 2_464, 4_136];
+const NEWER: [u64; 8] =
+    [83_117_351, 86_000_032, 86_000_139, 86_000_428, 2_301, 2_464, 4_136, 106_247_513];
 /// Those among them that were recorded since channels of groups die and channels rest.
-const NEWEST: [u64; 4] = [2_301, 2_464, 4_136, 968];
+const NEWEST: [u64; 5] = [2_301, 2_464, 4_136, 968, 106_247_513];
 
 /// Seeds that were recorded before worlds had trimmed packets, or congestion information, still
 /// stand for the same worlds.

@@ -1,6 +1,7 @@
 //! Large operations without order, which go by several channels of a group at the same time.
 
 use super::{UbDevice, channel_of};
+use crate::injected_bug::InjectedBug;
 use crate::message::{Division, Message, MessagePlace};
 use crate::pool::Index;
 use crate::tpg::MEMBERS_MAX;
@@ -61,7 +62,13 @@ impl UbDevice {
         for offset in (0..length).step_by(each as usize) {
             let range = (offset, each.min(length - offset));
             let chosen = shared.channels.least(group);
-            let part = shared.messages.add(whole.part(index, range, chosen, mtu));
+            let mut part = whole.part(index, range, chosen, mtu);
+            if !shared.is_injected(InjectedBug::ShareTransaction) {
+                // A part may end while packets of its answer are under way. They must not count as
+                // an answer to the part that has its slot then.
+                part.transaction = shared.jetties.take_transaction(whole.jetty);
+            }
+            let part = shared.messages.add(part);
             let part = part.expect("records were left");
             shared.channels.give(chosen, range.1);
             let channel = channel_of(&mut self.entries, Some(chosen));

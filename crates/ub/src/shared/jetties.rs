@@ -203,9 +203,14 @@ impl Jetties {
     /// Counts an operation that is posted to a Jetty.
     #[inline]
     pub(crate) fn begin_operation(&mut self, id: JettyId) {
-        let jetty = &mut self.jetties[id.value() as usize];
-        jetty.transaction = jetty.transaction.wrapping_add(1);
-        jetty.outstanding += 1;
+        let _ = self.take_transaction(id);
+        self.jetties[id.value() as usize].outstanding += 1;
+    }
+
+    /// Returns a Jetty's next transaction number, which it does not use again soon.
+    pub(crate) fn take_transaction(&mut self, id: JettyId) -> u16 {
+        let next = &mut self.jetties[id.value() as usize].transaction;
+        core::mem::replace(next, next.wrapping_add(1))
     }
 
     /// Counts an operation of a Jetty that has completed. Returns the queue that reports it.

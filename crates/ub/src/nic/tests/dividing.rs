@@ -194,6 +194,25 @@ fn an_aborted_jetty_ends_every_part_at_once() {
     }
 }
 
+/// A part that ends early leaves packets of its answer behind, and its slot goes to the next part.
+#[test]
+fn parts_have_transaction_numbers_of_their_own() {
+    let mut pair = pair(3);
+    let remote = pair.remote();
+    pair.post(1, Work::Read { remote }, 32 * MTU);
+    pair.post(2, Work::Read { remote }, 1);
+    let mut numbers = Vec::new();
+    while let Some(transmit) = pair.nics[0].poll_transmit(pair.now) {
+        if let Packet::Data(data) = transmit.packet {
+            numbers.push(data.transaction);
+        }
+    }
+    numbers.sort_unstable();
+    assert_eq!(numbers.len(), 4, "three parts, and an operation of one byte");
+    numbers.dedup();
+    assert_eq!(numbers.len(), 4, "{numbers:?}");
+}
+
 /// "Flushed" says that nothing of the operation was done.
 #[test]
 fn a_failed_jetty_flushes_an_operation_in_parts_only_if_none_has_begun() {
