@@ -11,7 +11,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fairway-roce", &["fairway-wire", "fairway-policy", "fairway-device"]),
     ("fairway-sandbox", &["fairway-wire", "fairway-policy"]),
     ("fairway-ring", &[]),
-    ("fairway-port", &["fairway-wire"]),
+    ("fairway-ibverbs", &[]),
+    ("fairway-port", &["fairway-wire", "fairway-ibverbs"]),
     ("fairway-runtime", &["fairway-wire", "fairway-device", "fairway-port", "fairway-ring"]),
     ("fairway-observe", &["fairway-runtime", "fairway-port", "fairway-ub"]),
     (
@@ -70,7 +71,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "fairway-verbs",
-        &["fairway-wire", "fairway-device", "fairway", "fairway-rdma", "fairway-roce"],
+        &[
+            "fairway-wire",
+            "fairway-device",
+            "fairway-ibverbs",
+            "fairway",
+            "fairway-rdma",
+            "fairway-roce",
+        ],
     ),
     (
         "fairway-rdmacm",

@@ -9,7 +9,7 @@
 //! programs ([`Relay`]). And [`Tun`], a network interface of a host whose other end is in this
 //! process, [`xdp`], frames past the kernel's network stack, and [`rnic`], datagrams of RDMA NICs.
 //!
-//! **May import:** `fairway-wire` (for the congestion bits), `libc`.
+//! **May import:** `fairway-wire` (for the congestion bits), `fairway-ibverbs`, `libc`.
 //!
 //! **Invariants.** The crate carries bytes and does not interpret them. Nothing is allocated per
 //! packet. Nothing that arrives is truncated; what a switch has cut says so

@@ -1,5 +1,6 @@
 //! The objects of the library that queue pairs are made of, while a NIC is being opened.
 
+use std::ffi::c_int;
 use std::io;
 
 use super::abi::{IBV_ACCESS_LOCAL_WRITE, ibv_comp_channel, ibv_mr};
@@ -75,7 +76,7 @@ impl Objects {
     ) -> io::Result<(OpenPort, Parts, *mut ibv_comp_channel, Mapping, *mut ibv_mr)> {
         let port = self.port.take().ok_or(io::ErrorKind::NotConnected)?;
         let registered = Mapping::anonymous(bytes).and_then(|memory| {
-            let access = IBV_ACCESS_LOCAL_WRITE;
+            let access = IBV_ACCESS_LOCAL_WRITE as c_int;
             let start = memory.at(0, bytes).cast();
             // SAFETY: the memory is mapped, and outlives the region.
             let region = unsafe { (port.library.reg_mr)(self.parts.pd, start, bytes, access) };

@@ -1,4 +1,5 @@
 //! libibverbs' types, mirrored by hand from its public header; names and layout are the header's.
+//! Those that consist of numbers are in the crate `fairway-ibverbs`.
 //!
 //! The unit test `tests.rs` has the C compiler compare every size and offset with the installed
 //! header. Enumerations are plain integers here: what a C program passes need not be one of the
@@ -6,8 +7,6 @@
 // Types and fields are those of the header, and documented by the manual pages of libibverbs.
 #![allow(non_camel_case_types, missing_docs)]
 
-mod attributes;
-mod constants;
 mod context;
 mod extended;
 mod field;
@@ -16,10 +15,9 @@ mod objects;
 mod tests;
 mod work;
 
-pub use attributes::*;
-pub use constants::*;
 pub use context::*;
 pub use extended::*;
+pub use fairway_ibverbs::*;
 pub use field::Field;
 pub use objects::*;
 pub use work::*;

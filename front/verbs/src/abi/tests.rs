@@ -1,34 +1,10 @@
 //! Compares this library's sizes and offsets with those of the installed header, by the C compiler.
 
+use std::mem::offset_of;
+
 use super::*;
-use std::fmt::Write as _;
-use std::mem::{offset_of, size_of};
-use std::process::Command;
-
-/// Adds an assertion: `what` is an expression of C, and the compiler refuses the file if it is
-/// false.
-fn assert_line(text: &mut String, what: &str) {
-    writeln!(text, "_Static_assert({what}, \"{what}\");").expect("a string takes it");
-}
-
-macro_rules! layout {
-    ($text:ident, $c:literal, $rust:ty $(, $field:ident $(= $cfield:literal)?)*) => {{
-        assert_line(&mut $text, &format!("sizeof({}) == {}", $c, size_of::<$rust>()));
-        layout!(@fields $text, $c, $rust $(, $field $(= $cfield)?)*);
-    }};
-    (partly $text:ident, $c:literal, $rust:ty $(, $field:ident $(= $cfield:literal)?)*) => {
-        layout!(@fields $text, $c, $rust $(, $field $(= $cfield)?)*)
-    };
-    (@fields $text:ident, $c:literal, $rust:ty $(, $field:ident $(= $cfield:literal)?)*) => {{
-        $({
-            #[allow(unused_mut, unused_assignments)]
-            let mut name = stringify!($field);
-            $(name = $cfield;)?
-            let at = offset_of!($rust, $field);
-            assert_line(&mut $text, &format!("offsetof({}, {name}) == {at}", $c));
-        })*
-    }};
-}
+use fairway_ibverbs::layout;
+use fairway_ibverbs::layout::{assert_line, can_check, check};
 
 fn attributes() -> String {
     let mut text = String::new();
@@ -488,15 +464,11 @@ fn extended_context() -> String {
 
 #[test]
 fn layouts_are_those_of_the_installed_header() {
-    let header = Command::new("cc")
-        .args(["-xc", "-fsyntax-only", "-include", "infiniband/verbs.h", "/dev/null"])
-        .output();
-    if !header.is_ok_and(|result| result.status.success()) {
+    if !can_check() {
         println!("SKIPPED: no C compiler, or libibverbs-dev is not installed");
         return;
     }
     let text = [
-        "#include <infiniband/verbs.h>\n".to_owned(),
         attributes(),
         objects(),
         addresses(),
@@ -510,10 +482,5 @@ fn layouts_are_those_of_the_installed_header() {
     ]
     .concat();
     assert!(text.lines().count() > 300, "only {} lines", text.lines().count());
-    let name = format!("fairway-verbs-layout-{}.c", std::process::id());
-    let file = std::env::temp_dir().join(name);
-    std::fs::write(&file, text).expect("the temporary folder can be written");
-    let result = Command::new("cc").arg("-fsyntax-only").arg(&file).output().expect("cc runs");
-    std::fs::remove_file(&file).expect("it is there");
-    assert!(result.status.success(), "{}", String::from_utf8_lossy(&result.stderr));
+    check(&std::env::temp_dir(), "fairway-verbs-layout", &text);
 }

@@ -5,6 +5,7 @@ use libc::{c_int, c_uint};
 pub const IBV_NODE_CA: c_int = 1;
 pub const IBV_TRANSPORT_IB: c_int = 0;
 
+pub const IBV_GID_TYPE_IB: u32 = 0;
 pub const IBV_GID_TYPE_ROCE_V2: u32 = 2;
 /// RoCE v2 as `ibv_query_gid_type` reports it; that function has numbers different from the
 /// header's.

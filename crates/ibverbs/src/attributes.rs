@@ -24,7 +24,7 @@ impl ibv_gid {
 }
 
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct ibv_gid_entry {
     pub gid: ibv_gid,
     pub gid_index: u32,
@@ -161,7 +161,7 @@ pub struct ibv_device_attr_ex {
 
 /// The exported `ibv_query_port` of old programs fills only the first 48 bytes.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct ibv_port_attr {
     pub state: c_int,
     pub max_mtu: c_int,
