@@ -122,6 +122,18 @@ fn cubic_fills_a_link_of_200_megabits_whatever_its_distance_loss_and_queue() {
     }
 }
 
+/// A packet that is lost holds up the window of sequence numbers until it has been retransmitted,
+/// and one that is lost again for another round trip. With windows of 4,096 packets, 0.9 of the
+/// product of rate and distance, a quarter of the rate was left here.
+#[test]
+fn cubic_fills_a_link_with_many_packets_in_flight_at_one_percent_loss() {
+    let fast = Cell { megabits: 10_000, round_trip_us: 4_000, loss: 100, queue_percent: 100 };
+    let scenario = Scenario { mtu: 1024, ..fast.scenario("cc=cubic") };
+    let mut simulation = Simulation::new(scenario, 1).expect("a run");
+    let permille = simulation.run(u32::MAX, |_| ()).streams[0].megabits() / 10;
+    assert!(permille >= 800, "{permille} of 1000");
+}
+
 /// The default congestion controller, of a specification that names none.
 #[test]
 fn default_is_cubic() {
