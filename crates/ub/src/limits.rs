@@ -136,7 +136,7 @@ impl Limits {
             messages: 16_384,
             receives: 65_536,
             arrivals: 8_192,
-            // A packet that is lost twice ends the window's progress for several round trips: 32,768
+            // A packet that is lost twice holds up the window for several round trips: 32,768
             // packets of 1,400 bytes fill 10 Gb/s for eight round trips of 4 ms.
             window_packets: 32_768,
             send_blocks: 16_384,
