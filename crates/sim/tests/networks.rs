@@ -124,7 +124,7 @@ fn cubic_fills_a_link_of_200_megabits_whatever_its_distance_loss_and_queue() {
 
 /// A packet that is lost holds up the window of sequence numbers until it has been retransmitted,
 /// and one that is lost again for another round trip. With windows of 4,096 packets, 0.9 of the
-/// product of rate and distance, a quarter of the rate was left here.
+/// product of rate and round trip, a quarter of the rate was left here.
 #[test]
 fn cubic_fills_a_link_with_many_packets_in_flight_at_one_percent_loss() {
     let fast = Cell { megabits: 10_000, round_trip_us: 4_000, loss: 100, queue_percent: 100 };

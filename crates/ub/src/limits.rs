@@ -1,5 +1,7 @@
 //! Capacities of a [`crate::UbDevice`], by name, and its timing profile.
 
+use crate::receive_window::BLOCK_PSNS;
+use crate::send_window::BLOCK_RECORDS;
 use fairway_wire::{Duration, JettyId, TokenId};
 
 /// Gives a struct a setter for each of its fields, so that fields can be added later.
@@ -118,15 +120,19 @@ impl Limits {
     /// track: the `remote_window` that set-up reports to the peer. It is one bitmap block less than
     /// the window, because a window that begins inside a block ends inside one too.
     pub fn receive_window(&self) -> u32 {
-        self.window_packets - crate::receive_window::BLOCK_PSNS
+        self.window_packets - BLOCK_PSNS
     }
 }
 
 impl Limits {
     /// Capacities of a NIC in one program: 64 channels, 1,024 Jetties, 4,096 segments and so on.
     pub const fn new() -> Limits {
+        const CHANNELS: u32 = 64;
+        // A packet that is lost twice holds up the window for several round trips: 32,768 packets
+        // of 1,400 bytes fill 10 Gb/s for eight round trips of 4 ms.
+        const WINDOW: u32 = 32_768;
         Limits {
-            channels: 64,
+            channels: CHANNELS,
             engines: 1,
             jetties: 1024,
             segments: 4096,
@@ -136,11 +142,10 @@ impl Limits {
             messages: 16_384,
             receives: 65_536,
             arrivals: 8_192,
-            // A packet that is lost twice holds up the window for several round trips: 32,768
-            // packets of 1,400 bytes fill 10 Gb/s for eight round trips of 4 ms.
-            window_packets: 32_768,
-            send_blocks: 16_384,
-            bitmap_blocks: 32_768,
+            window_packets: WINDOW,
+            // As many as all channels together can take, so that no peer can exhaust them.
+            send_blocks: CHANNELS * WINDOW / BLOCK_RECORDS,
+            bitmap_blocks: CHANNELS * WINDOW / BLOCK_PSNS,
             message_slots: 64,
             read_slots: 256,
             paths: 256,

@@ -14,11 +14,14 @@ use fairway_wire::{Psn, SACK_BITS};
 /// PSNs per bitmap block.
 pub(crate) const BLOCK_PSNS: u32 = 16;
 
-const EMPTY: u16 = u16::MAX;
-const FULL: u16 = u16::MAX - 1;
+const EMPTY: u32 = u32::MAX;
+const FULL: u32 = u32::MAX - 1;
 
 /// The most blocks that a pool may have: two node values have other meanings.
-pub(crate) const BLOCKS_MAX: u32 = FULL as u32;
+pub(crate) const BLOCKS_MAX: u32 = FULL;
+
+/// Bytes of a node.
+pub(crate) const NODE_BYTES: usize = size_of::<u32>();
 
 #[derive(Debug)]
 pub(crate) struct ReceiveWindow {
@@ -26,7 +29,7 @@ pub(crate) struct ReceiveWindow {
     base: Psn,
     /// One past the highest PSN that has arrived; `base` if nothing beyond it has.
     end: Psn,
-    nodes: Box<[u16]>,
+    nodes: Box<[u32]>,
 }
 
 /// Reason for which a PSN was not recorded.
@@ -48,7 +51,7 @@ impl ReceiveWindow {
     /// Marks the PSNs before the base as arrived in the node of the base.
     fn begin(&mut self) {
         let node = self.node(self.base);
-        self.nodes[node] = bit(self.base).wrapping_sub(1);
+        self.nodes[node] = u32::from(bit(self.base)) - 1;
     }
 
     /// Number of PSNs from `base` that can be tracked: one block less than the nodes could name,
@@ -92,14 +95,14 @@ impl ReceiveWindow {
         }
         let node = self.node(psn);
         if self.is_with_base(psn) {
-            let arrived = self.nodes[node] & bit(psn) != 0;
+            let arrived = self.nodes[node] & u32::from(bit(psn)) != 0;
             return if arrived { Err(Unrecorded::Arrived) } else { Ok(()) };
         }
         match self.nodes[node] {
             FULL => Err(Unrecorded::Arrived),
             EMPTY => {
                 let block = pool.add(0).ok_or(Unrecorded::PoolExhausted)?;
-                self.nodes[node] = block.number() as u16;
+                self.nodes[node] = block.number();
                 Ok(())
             }
             block if pool[named(block)] & bit(psn) != 0 => Err(Unrecorded::Arrived),
@@ -123,7 +126,7 @@ impl ReceiveWindow {
         let node = self.node(psn);
         let mut full = false;
         if self.is_with_base(psn) {
-            self.nodes[node] |= bit(psn);
+            self.nodes[node] |= u32::from(bit(psn));
         } else {
             assert!(self.nodes[node] < FULL, "PSN recorded without being admitted");
             let block = named(self.nodes[node]);
@@ -199,10 +202,10 @@ impl ReceiveWindow {
             let next = self.node(self.base);
             self.nodes[next] = match self.nodes[next] {
                 EMPTY => 0,
-                FULL => u16::MAX,
+                FULL => u32::from(u16::MAX),
                 block => {
                     pool.remove(named(block));
-                    pool[named(block)]
+                    u32::from(pool[named(block)])
                 }
             };
         }
@@ -221,7 +224,7 @@ impl ReceiveWindow {
 
     fn bits(&self, psn: Psn, pool: &Pool<u16>) -> u16 {
         match self.nodes[self.node(psn)] {
-            own if self.is_with_base(psn) => own,
+            own if self.is_with_base(psn) => own as u16,
             // The nodes of PSNs before the base are already in use for later ones.
             _ if psn.is_before(self.base) => u16::MAX,
             EMPTY => 0,
@@ -237,8 +240,8 @@ impl ReceiveWindow {
 }
 
 /// The block that a node names.
-fn named(node: u16) -> Index<u16> {
-    Index::of(u32::from(node))
+fn named(node: u32) -> Index<u16> {
+    Index::of(node)
 }
 
 fn bit(psn: Psn) -> u16 {

@@ -14,7 +14,7 @@ use crate::message::Message;
 use crate::nic::UbDevice;
 use crate::order::{JettyOrder, Keyed, Sequences, Tracker};
 use crate::put_streams::PUTS_BYTES;
-use crate::receive_window::BLOCK_PSNS;
+use crate::receive_window::{BLOCK_PSNS, NODE_BYTES};
 use crate::segment::Segment;
 use crate::send_window::{BLOCK_RECORDS, Sent};
 use crate::tpg::ChannelGroup;
@@ -78,12 +78,7 @@ impl Limits {
             line("TP channel, hot", size_of::<TpChannel>(), hosts, false),
             line("TP channel, rest", size_of::<Channel>() - size_of::<TpChannel>(), hosts, false),
             line("path", size_of::<Path>() + size_of::<PathView>(), hosts * paths, false),
-            line(
-                "receive-window node",
-                size_of::<u16>(),
-                hosts * window / u64::from(BLOCK_PSNS),
-                false,
-            ),
+            line("receive-window node", NODE_BYTES, hosts * window / u64::from(BLOCK_PSNS), false),
             line(
                 "send-window entry",
                 size_of::<u32>(),

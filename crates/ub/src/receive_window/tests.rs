@@ -141,3 +141,18 @@ fn window_without_free_blocks_is_as_long_as_what_can_be_recorded() {
     assert_eq!(ReceiveWindow::new(Psn::new(15), 128).recordable(&empty), 1);
     assert_eq!(ReceiveWindow::new(Psn::new(16), 128).recordable(&empty), 16);
 }
+
+#[test]
+fn default_pool_holds_the_sparsest_windows_of_all_channels() {
+    let limits = crate::Limits::default();
+    let mut pool = Pool::new(limits.bitmap_blocks.min(BLOCKS_MAX));
+    let blocks = limits.receive_window() / BLOCK_PSNS;
+    for channel in 0..limits.channels {
+        let mut window = ReceiveWindow::new(Psn::new(0), limits.window_packets);
+        for block in 1..blocks {
+            let psn = Psn::new(block * BLOCK_PSNS);
+            let admitted = window.admit(psn, &mut pool);
+            assert_eq!(admitted, Ok(()), "channel {channel}, PSN {psn:?}");
+        }
+    }
+}
