@@ -422,7 +422,7 @@ fn draw_policies(random: &mut Random) -> PolicySpec {
 fn draw_limits(random: &mut Random, open: usize) -> Limits {
     let channels = 96;
     let open = open as u64;
-    let window = random.pick(&[128, 128, 256, 512, 1024, 4096]);
+    let window = random.pick(&[128, 128, 256, 512, 1024, 32_768]);
     let message_slots = random.pick(&[1, 1, 2, 3, 8, 64]);
     let read_slots = random.pick(&[1, 1, 2, 4, 16]);
     let arrivals = open * u64::from(message_slots) + 1;
