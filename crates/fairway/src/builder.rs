@@ -20,8 +20,8 @@ use fairway_observe::{Meter, Probe};
 use fairway_runtime::Dscp;
 use fairway_runtime::clock;
 use fairway_ub::wire::{
-    self, BYPASS, Cna, GROUP_MAX, PADDED_HELLOS, PARTS, PATHS_MAX, PORTS_MAX, Parameters, RETIRE,
-    SLOTS_MAX, UNRELIABLE,
+    self, BYPASS, CARRIED_ACKS, Cna, GROUP_MAX, PADDED_HELLOS, PARTS, PATHS_MAX, PORTS_MAX,
+    Parameters, RETIRE, SLOTS_MAX, UNRELIABLE,
 };
 
 mod opening;
@@ -84,7 +84,7 @@ impl Default for Builder {
             paths: 16,
             policy: Ok(Policies::default()),
             mtu: None,
-            capabilities: PADDED_HELLOS | UNRELIABLE | BYPASS | PARTS | RETIRE,
+            capabilities: PADDED_HELLOS | UNRELIABLE | BYPASS | PARTS | RETIRE | CARRIED_ACKS,
             evict_idle: Some(wire::Duration::from_secs(300)),
             limits: Limits::default(),
             profile: Profile::default(),

@@ -198,6 +198,7 @@ fn unified_bus_moves_bytes_by_the_contract() {
             bypass: false,
             parts: false,
             retires: false,
+            carried_acks: false,
             mtu: 1024,
             paths: 2,
             remote_window: limits.receive_window(),

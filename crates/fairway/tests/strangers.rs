@@ -108,6 +108,7 @@ fn packet_without_the_channels_key_is_dropped() {
             ack_request: true,
             retry: false,
             last: true,
+            carried: None,
             order: wire::Order::NONE,
             operation: Operation::Write { access },
         };

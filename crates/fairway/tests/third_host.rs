@@ -236,6 +236,7 @@ fn data(psn: Psn, slot: u8, operation: Operation) -> Packet {
         ack_request: true,
         retry: false,
         last: true,
+        carried: None,
         order: Order::NONE,
         operation,
     })

@@ -38,7 +38,8 @@ pub fn poll<P: Protocol>(
         let deadline = io.outbox.ack_deadline();
         let is_delivery = protocol.take_delivered() && may_wait;
         let answers = is_delivery && protocol.delayed_ack().may_delay_ack(now, received, deadline);
-        if answers && is_idle && !is_complete && io.outbox.postpone(now) {
+        let has_time = !is_due(protocol.parts().0.poll_timeout(), now);
+        if answers && has_time && is_idle && !is_complete && io.outbox.postpone(now) {
             io.burst.polled(now);
             io.note_poll(now, received);
             return eagerness != Eagerness::OnceEach && io.sockets.any_waits();

@@ -44,6 +44,8 @@ pub fn transmit_posted<P: Protocol>(
     io.outbox.hold_postponed();
     transmit(protocol, io, now);
     io.outbox.may_hold_ack = false;
+    // The next poll has nothing to make up for.
+    io.outbox.take_postponed();
     let is_certain = small.is_some() && io.outbox.packets > 0;
     io.burst.left(is_certain.then(clock::now));
     true

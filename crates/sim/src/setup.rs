@@ -200,6 +200,7 @@ impl Wiring {
             bypass: !self.on_use,
             parts: true,
             retires: true,
+            carried_acks: false,
             mtu: self.plan.scenario.mtu,
             paths: 1,
             remote_window: limits.receive_window(),

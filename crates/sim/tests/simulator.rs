@@ -59,6 +59,7 @@ fn wire_times(packets: u32) -> (u64, u64) {
         ack_request: false,
         retry: false,
         last: false,
+        carried: None,
         order: Order::NONE,
         operation,
     });

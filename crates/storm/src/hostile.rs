@@ -8,10 +8,10 @@ use crate::world::World;
 use fairway_device::random::Random;
 use fairway_ub::ChannelId;
 use fairway_ub::wire::{
-    self, Access, Ack, AckFlags, AtomicOperator, Bypass, BypassOperation, CREDIT_MAX, Cci, Close,
-    Cna, Credit, CreditRequest, Data, Datagram, Executed, Get, JettyId, MAX_HEADER, Msn, Nak,
-    Operation, Order, Packet, PathReport, PathReports, Priority, Probe, Psn, Put, Refusal, Retire,
-    Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn, Void,
+    self, Access, Ack, AckFlags, AtomicOperator, Bypass, BypassOperation, CREDIT_MAX, CarriedAck,
+    Cci, Close, Cna, Credit, CreditRequest, Data, Datagram, Echo, Executed, Get, JettyId,
+    MAX_HEADER, Msn, Nak, Operation, Order, Packet, PathReport, PathReports, Priority, Probe, Psn,
+    Put, Refusal, Retire, Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn, Void,
 };
 
 /// Sends a random hostile packet to a node.
@@ -122,6 +122,7 @@ fn forged(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Rand
             psn: last.plus(random.below(20) as u32),
             index: 0,
             last: true,
+            carried: None,
             operation: Operation::Continuation,
             ..any_data(random)
         }),
@@ -134,6 +135,18 @@ fn forged(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Rand
     };
     let retires = plan.retirement.agreed && random.chance(200);
     let packet = if retires { forged_retire(own, random) } else { packet };
+    let packet = match packet {
+        Packet::Data(data) if plan.carried_acks && random.chance(500) => {
+            // As above, only an acknowledgement far ahead is surely wrong.
+            let Some(own_last) = world.last_psn(peer, theirs) else { return };
+            let cumulative = own_last.plus(100_000);
+            let (delay, window) = (random.number() as u16, random.number() as u16);
+            let carried = CarriedAck::new(cumulative, Echo::Original, delay, window);
+            // Otherwise the packet is the next one, which would be accepted.
+            Packet::Data(Data { psn: last.next(), carried: Some(carried), ..data })
+        }
+        packet => packet,
+    };
     world.adversary.count(Fault::Forged);
     inject(world, node, &route, &packet, 0);
 }
@@ -209,6 +222,7 @@ fn any_data(random: &mut Random) -> Data {
         ack_request: random.chance(500),
         retry: random.chance(500),
         last: random.chance(500),
+        carried: None,
         order: Order::NONE,
         operation: match random.below(16) {
             0 => Operation::Write { access },

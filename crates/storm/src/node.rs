@@ -114,6 +114,8 @@ pub(crate) struct Terms {
     pub(crate) first_message: Msn,
     /// True if the channel's group goes on without it when it is dead.
     pub(crate) retires: bool,
+    /// True if data packets may carry acknowledgements.
+    pub(crate) carried_acks: bool,
     pub(crate) mtu: u32,
     pub(crate) paths: u32,
     pub(crate) remote_window: u32,

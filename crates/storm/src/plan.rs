@@ -73,6 +73,8 @@ pub(crate) struct Plan {
     pub(crate) extras: Extras,
     pub(crate) retirement: Retirement,
     pub(crate) resting: Resting,
+    /// Data packets may carry acknowledgements.
+    pub(crate) carried_acks: bool,
     /// Scheduler of each node.
     pub(crate) schedulers: Vec<PolicySpec>,
     /// Placement of the congestion controllers of each node.
@@ -138,6 +140,8 @@ const HINTS: u64 = 10_020;
 /// Part of the seed that draws worlds in which hosts know how long packets have waited; chosen as
 /// [`resting::RESTING`] is.
 const WAITS: u64 = 10_025;
+/// The same for worlds in which data packets may carry acknowledgements.
+const CARRIED_ACKS: u64 = 2_938_187;
 
 /// The same for what is acknowledged beside every so many packets.
 const ACKNOWLEDGING: u64 = 8;
@@ -212,6 +216,7 @@ impl Plan {
         retirement::draw(seed, &mut plan);
         resting::draw(seed, &mut plan);
         plan.config.knows_waits = Random::fork(seed, WAITS).chance(60);
+        plan.carried_acks = Random::fork(seed, CARRIED_ACKS).chance(150);
         plan
     }
 
@@ -282,6 +287,7 @@ impl Plan {
             extras,
             retirement: Retirement::default(),
             resting: Resting::default(),
+            carried_acks: false,
         }
     }
 }

@@ -227,6 +227,7 @@ impl Workload {
                     remote_first_psn: first[1 - side],
                     first_message: Msn::new(first[side].value()),
                     retires,
+                    carried_acks: plan.carried_acks,
                     mtu: link.mtu,
                     paths: link.paths,
                     remote_window: limits.receive_window(),

@@ -66,6 +66,7 @@ impl Direct {
                 bypass: true,
                 parts: true,
                 retires: true,
+                carried_acks: true,
                 mtu: 4096,
                 paths: 16,
                 remote_window: limits.receive_window(),

@@ -43,6 +43,7 @@ fn sides(mtu: u32, paths: u32) -> [Side; 2] {
             bypass: true,
             parts: true,
             retires: true,
+            carried_acks: true,
             mtu,
             paths,
             remote_window: limits.receive_window(),

@@ -383,6 +383,8 @@ pub struct ChannelConfig {
     /// The group goes on without this channel when it is dead and another one of the group still
     /// hears from the peer ([`Event::ChannelRetired`]).
     pub retires: bool,
+    /// Data packets may carry acknowledgements.
+    pub carried_acks: bool,
     /// Payload bytes of every packet of a message but its last.
     pub mtu: u32,
     /// Paths: 1 to 256.

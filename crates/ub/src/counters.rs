@@ -12,8 +12,10 @@ pub struct Counters {
     pub data_resent: u64,
     /// Payload bytes in data packets, resent ones included.
     pub payload_sent: u64,
-    /// Acknowledgements sent.
+    /// Acknowledgements sent as packets of their own.
     pub acks_sent: u64,
+    /// Acknowledgements sent within data packets.
+    pub acks_carried: u64,
     /// Selective acknowledgements among `acks_sent`.
     pub selective_acks_sent: u64,
     /// Refusals sent.
@@ -40,7 +42,7 @@ pub struct Counters {
     pub data_received: u64,
     /// Payload bytes in accepted data packets.
     pub payload_received: u64,
-    /// Acknowledgements received.
+    /// Acknowledgements received, within data packets or not.
     pub acks_received: u64,
     /// Acknowledgements among `acks_received` that were reported to congestion controls: they
     /// acknowledged something new, or carried a round trip or marks.

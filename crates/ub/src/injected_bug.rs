@@ -9,6 +9,8 @@ pub enum InjectedBug {
     WrapPsnEarly,
     /// Acknowledge before the payload is in place.
     AcknowledgeBeforePlacement,
+    /// Carry an acknowledgement although the payload of a packet that it covers is not in place.
+    CarryBeforePlacement,
     /// Never arm the retransmission timer.
     ForgetTimer,
     /// Do not free a message's slot.
@@ -171,10 +173,11 @@ pub enum InjectedBug {
 
 impl InjectedBug {
     /// Every injected bug.
-    pub const ALL: [InjectedBug; 78] = [
+    pub const ALL: [InjectedBug; 79] = [
         InjectedBug::SkipDuplicateCheck,
         InjectedBug::WrapPsnEarly,
         InjectedBug::AcknowledgeBeforePlacement,
+        InjectedBug::CarryBeforePlacement,
         InjectedBug::ForgetTimer,
         InjectedBug::LeakSlot,
         InjectedBug::ReviveRefused,

@@ -27,7 +27,7 @@ use crate::tpg::ChannelGroups;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use fairway_wire::{Cna, Duration, Instant, Packet, Tpn};
+use fairway_wire::{Cna, Data, Duration, Instant, Packet, Tpn};
 
 /// The largest payload of one packet, in bytes.
 const MTU_MAX: u32 = 32_768;
@@ -198,6 +198,12 @@ impl UbDevice {
         }
         let any = shared.is_injected(InjectedBug::AnyCause);
         shared.deferred.set_cause(Cause::of_packet(id, &received.packet, any));
+        if let Packet::Data(Data { carried: Some(carried), .. }) = &received.packet {
+            // First: what the packet answers was sent before, and completes before it.
+            if !channel.handle_carried_ack(shared, now, carried, (route.path, received.hops)) {
+                return shared.counters.drop(DropReason::BadAcknowledgement);
+            }
+        }
         let verdict = match &received.packet {
             Packet::Data(data) if trimmed => channel.handle_trimmed(shared, data, route.path),
             // Other trimmed packets are ignored, because a single packet of theirs is not repeated.
@@ -328,6 +334,9 @@ impl UbDevice {
             channel.left_urgent();
             if let Some(transmit) = channel.next_control(&mut self.shared, now) {
                 channel.mark_urgent(&mut self.shared.schedule);
+                if matches!(transmit.packet, Packet::Data(_)) {
+                    self.run_controllers(now);
+                }
                 return Some(transmit);
             }
             if channel.is_gone() {
@@ -356,7 +365,7 @@ impl UbDevice {
                 }
             };
             let channel = channel_at(&mut self.entries, index);
-            let next = channel.and_then(|channel| channel.next_data(&mut self.shared, now));
+            let next = channel.and_then(|channel| channel.next_data(&mut self.shared, now, false));
             if let Some(transmit) = next {
                 let bytes = transmit.gather.length + 64;
                 let left = &mut self.turns[engine].left;

@@ -107,6 +107,11 @@ mod status {
 /// reserves.
 const GRANTED_CLASS: usize = 15;
 
+/// Bit of the word of RTPH with the PSN that says that a data packet carries an acknowledgement.
+const CARRIES_BIT: u32 = 29;
+/// Length in bytes of the acknowledgement in a data packet, which stands behind all other headers.
+const CARRIED_LEN: usize = 8;
+
 /// BitMapSize in SAETPH of the 256-bit maps that Fairway sends; code `c` stands for `64 << c` bits.
 const BITMAP_256: u32 = 2;
 

@@ -37,16 +37,17 @@ pub use codec::{
 };
 pub use ids::{Cna, JettyId, Msn, Qpn, TokenId, Tpn};
 pub use packet::{
-    Access, Ack, AckFlags, AtomicOperator, BYPASS_BYTES, Bypass, BypassOperation, CREDIT_MAX, Cci,
-    Close, Credit, CreditRequest, Data, Datagram, ECHO_DELAY_UNIT_NS, EXECUTED_MAX, Ecn, Executed,
-    Get, Nak, Operation, Order, PATH_REPORTS_MAX, Packet, Part, PathReport, PathReports, Priority,
-    Probe, Put, Refusal, Retire, Route, SACK_BITS, Sack, ServiceMode, Tag, Target, Void,
+    Access, Ack, AckFlags, AtomicOperator, BYPASS_BYTES, Bypass, BypassOperation, CREDIT_MAX,
+    CarriedAck, Cci, Close, Credit, CreditRequest, Data, Datagram, ECHO_DELAY_UNIT_NS,
+    EXECUTED_MAX, Echo, Ecn, Executed, Get, Nak, Operation, Order, PATH_REPORTS_MAX, Packet, Part,
+    PathReport, PathReports, Priority, Probe, Put, Refusal, Retire, Route, SACK_BITS, Sack,
+    ServiceMode, Tag, Target, Void,
 };
 pub use paths::{PathSockets, Role, path_sockets, socket_pairs, sockets_for};
 pub use psn::Psn;
 pub use setup::{
-    Accept, BYPASS, Confirm, Endpoint, GROUP_MAX, Hello, Joins, KEY_LEN, PADDED_HELLOS, PARTS,
-    PATHS_MAX, PORTS_MAX, Parameters, Ports, RETIRE, Reject, RejectReason, SETUP_LEN, SLOTS_MAX,
-    Setup, SetupMessage, UNRELIABLE, Versions, Welcome,
+    Accept, BYPASS, CARRIED_ACKS, Confirm, Endpoint, GROUP_MAX, Hello, Joins, KEY_LEN,
+    PADDED_HELLOS, PARTS, PATHS_MAX, PORTS_MAX, Parameters, Ports, RETIRE, Reject, RejectReason,
+    SETUP_LEN, SLOTS_MAX, Setup, SetupMessage, UNRELIABLE, Versions, Welcome,
 };
 pub use time::{Duration, Instant};

@@ -3,6 +3,7 @@
 use crate::{Cna, JettyId, Msn, Psn, TokenId, Tpn};
 
 mod ack_flags;
+mod carried_ack;
 mod cci;
 mod credit_request;
 mod executed;
@@ -11,6 +12,7 @@ mod path_reports;
 mod priority;
 
 pub use ack_flags::AckFlags;
+pub use carried_ack::{CarriedAck, Echo};
 pub use cci::Cci;
 pub use credit_request::{CREDIT_MAX, Credit, CreditRequest, Probe};
 pub use executed::{EXECUTED_MAX, Executed};
@@ -87,6 +89,8 @@ pub struct Data {
     pub retry: bool,
     /// This is the last packet of its message (TPOpcode b7).
     pub last: bool,
+    /// The acknowledgement that the packet carries, if both sides agreed on that at set-up.
+    pub carried: Option<CarriedAck>,
     /// The order of execution that the transaction requires; [`Order::NONE`] in responses and in
     /// [`Operation::Continuation`].
     pub order: Order,

@@ -42,6 +42,8 @@ pub const BYPASS: u16 = 4;
 pub const PARTS: u16 = 8;
 /// Capability: the channel's group goes on when another one of its channels is dead.
 pub const RETIRE: u16 = 16;
+/// Capability: data packets may carry acknowledgements.
+pub const CARRIED_ACKS: u16 = 32;
 /// Length of every set-up message in bytes, without the padding of a HELLO or WELCOME.
 pub const SETUP_LEN: usize = 192;
 /// Length of a public key in bytes (X25519, RFC 7748).

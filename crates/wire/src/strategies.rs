@@ -180,7 +180,9 @@ pub fn data() -> impl Strategy<Value = Data> {
         2 => (request(), order()),
         1 => (unordered(), Just(Order::NONE)),
     ];
-    (numbers, flags, requested).prop_map(|(numbers, flags, (operation, order))| Data {
+    let carried = proptest::option::weighted(0.2, carried_ack());
+    let all = (numbers, flags, requested, carried);
+    all.prop_map(|(numbers, flags, (operation, order), carried)| Data {
         psn: numbers.0,
         message: numbers.1,
         index: numbers.2,
@@ -190,8 +192,16 @@ pub fn data() -> impl Strategy<Value = Data> {
         ack_request: flags.0,
         retry: flags.1,
         last: flags.2,
+        carried,
         order,
         operation,
+    })
+}
+
+fn carried_ack() -> impl Strategy<Value = CarriedAck> {
+    let echo = prop_oneof![Just(Echo::None), Just(Echo::Original), Just(Echo::Retransmission)];
+    (psn(), echo, any::<u16>(), any::<u16>()).prop_map(|(cumulative, echo, delay, window)| {
+        CarriedAck::new(cumulative, echo, delay, window)
     })
 }
 

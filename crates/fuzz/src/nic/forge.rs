@@ -3,10 +3,10 @@
 
 use fairway_ub::Received;
 use fairway_ub::wire::{
-    self, Access, Ack, AckFlags, AtomicOperator, CREDIT_MAX, Cci, Credit, CreditRequest, Data,
-    Decoded, Ecn, Executed, Get, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, PROTOCOL_VERSION,
-    Packet, Part, PathReport, PathReports, Priority, Probe, Psn, Put, Refusal, Route, Sack,
-    ServiceMode, Tag, Target, TokenId, Void, header_check,
+    self, Access, Ack, AckFlags, AtomicOperator, CREDIT_MAX, CarriedAck, Cci, Credit,
+    CreditRequest, Data, Decoded, Echo, Ecn, Executed, Get, JettyId, MAX_HEADER, Msn, Nak,
+    Operation, Order, PROTOCOL_VERSION, Packet, Part, PathReport, PathReports, Priority, Probe,
+    Psn, Put, Refusal, Route, Sack, ServiceMode, Tag, Target, TokenId, Void, header_check,
 };
 
 use super::side::{MAILBOX, MTU, SECRET, TOKEN, address};
@@ -102,6 +102,7 @@ fn near(script: &mut Script<'_>, psn: Psn) -> Psn {
 pub(super) fn data(pair: &mut Pair<'_>) -> Option<Received> {
     let (route, number) = route(pair);
     let last_psn = pair.last_psn[PEER][number];
+    let own_last = pair.last_psn[HERE][number];
     let script = &mut pair.script;
     let psn = near(script, last_psn);
     let flags = script.byte();
@@ -113,22 +114,35 @@ pub(super) fn data(pair: &mut Pair<'_>) -> Option<Received> {
             | Operation::AtomicResponse { .. }
             | Operation::Done { .. }
     );
+    let message = Msn::new(script.number());
+    let index = if flags & 1 != 0 { script.number() } else { 0 };
+    let transaction = if flags & 8 != 0 { script.number() as u16 } else { 0 };
+    let slot = script.byte();
+    let carried = (slot & 128 != 0).then(|| carried_ack(script, own_last));
     let data = Data {
         psn,
-        message: Msn::new(script.number()),
-        index: if flags & 1 != 0 { script.number() } else { 0 },
+        message,
+        index,
         jetty: JettyId::new(u32::from(flags >> 1 & 3)),
-        transaction: if flags & 8 != 0 { script.number() as u16 } else { 0 },
-        slot: script.byte() & 7,
+        transaction,
+        slot: slot & 7,
         ack_request: flags & 16 != 0,
         retry: flags & 32 != 0,
         last: flags & 64 != 0,
+        carried,
         order: if is_answer || flags & 128 == 0 { Order::NONE } else { order(script) },
         operation,
     };
     let payload =
         if is_with_payload(&operation) { script.pick(&[MTU, 8, 0, 1, MTU - 1, 5]) } else { 0 };
     legal(&route, &Packet::Data(data), payload)
+}
+
+/// Returns an acknowledgement near the last packet that was sent, or far from it.
+fn carried_ack(script: &mut Script<'_>, own_last: Psn) -> CarriedAck {
+    let echo = script.pick(&[Echo::None, Echo::Original, Echo::Retransmission]);
+    let cumulative = near(script, own_last);
+    CarriedAck::new(cumulative, echo, script.number() as u16, script.number() as u16)
 }
 
 fn order(script: &mut Script<'_>) -> Order {

@@ -131,6 +131,7 @@ pub(super) fn two(now: Instant, settings: u8) -> [Side; 2] {
                 bypass: true,
                 parts: true,
                 retires: true,
+                carried_acks: true,
                 mtu: MTU,
                 paths: LIMITS.paths,
                 remote_window: LIMITS.receive_window(),

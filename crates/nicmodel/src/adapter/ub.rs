@@ -248,6 +248,7 @@ fn connect(
             bypass: true,
             parts: true,
             retires: true,
+            carried_acks: false,
             mtu,
             paths: 1,
             remote_window: limits.receive_window(),

@@ -149,6 +149,7 @@ fn connect(hosts: &mut [Host], one: usize, other: usize, now: Instant) {
             bypass: true,
             parts: true,
             retires: true,
+            carried_acks: true,
             mtu: MTU,
             paths: PATHS,
             remote_window: limits.receive_window(),

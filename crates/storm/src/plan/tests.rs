@@ -7,6 +7,9 @@ const NEWER: [u64; 8] =
 /// Those among them that were recorded since channels of groups die and channels rest.
 const NEWEST: [u64; 5] = [2_301, 2_464, 4_136, 968, 106_247_513];
 
+/// Those recorded since data packets carry acknowledgements.
+const CARRYING: [u64; 0] = [];
+
 /// Seeds that were recorded before worlds had trimmed packets, or congestion information, still
 /// stand for the same worlds.
 #[test]
@@ -28,6 +31,17 @@ fn recorded_seeds_have_hosts_that_know_no_waits() {
     let all = failed.chain(RECORDED.iter().map(|recorded| recorded.plan()));
     for seed in all {
         assert!(!Plan::draw(seed).config.knows_waits, "{seed}");
+    }
+}
+
+/// So do seeds that were recorded before data packets carried acknowledgements.
+#[test]
+fn recorded_seeds_have_no_carried_acknowledgements() {
+    let failed = include_str!("../../seeds.txt").lines().filter(|line| !line.starts_with('#'));
+    let failed = failed.map(|line| line.split_whitespace().next().unwrap().parse().unwrap());
+    let all = failed.chain(RECORDED.iter().map(|recorded| recorded.plan()));
+    for seed in all.filter(|seed| !CARRYING.contains(seed)) {
+        assert!(!Plan::draw(seed).carried_acks, "{seed}");
     }
 }
 

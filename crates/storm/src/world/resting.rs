@@ -70,6 +70,7 @@ impl Terms {
             bypass: true,
             parts: true,
             retires: self.retires,
+            carried_acks: self.carried_acks,
             mtu: self.mtu,
             paths: self.paths,
             remote_window: self.remote_window,

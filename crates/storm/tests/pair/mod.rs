@@ -94,6 +94,7 @@ impl Pair {
                 bypass: true,
                 parts: true,
                 retires: true,
+                carried_acks: true,
                 mtu: settings.mtu,
                 paths: settings.paths,
                 remote_window: settings.limits.receive_window(),

@@ -1,6 +1,7 @@
 //! The receive side's acknowledgement state of a channel: what its next acknowledgement reports.
 
 mod blocked;
+mod carry;
 mod path_register;
 
 pub(super) use self::blocked::BlockReason;
@@ -34,6 +35,9 @@ pub(super) struct AckState {
     marks: u8,
     /// Set if the last acknowledgement reported that packets were missing.
     has_reported_gap: bool,
+    /// Set if a count, or the newest message, has changed since the last acknowledgement: the next
+    /// one has to be a packet of its own.
+    has_news: bool,
     /// Set if a packet has arrived whose congestion mark is to be acknowledged at once.
     is_marked: bool,
     duplicates: u8,
@@ -104,6 +108,7 @@ impl AckState {
             echo_at: Instant::ZERO,
             marks: 0,
             has_reported_gap: false,
+            has_news: false,
             is_marked: false,
             duplicates: 0,
             paths: PathRegister::new(),
@@ -140,6 +145,7 @@ impl AckState {
     pub(super) fn count_mark(&mut self, ecn: Ecn) -> bool {
         let is_marked = ecn == Ecn::Congested;
         self.marks = self.marks.wrapping_add(u8::from(is_marked));
+        self.has_news |= is_marked;
         is_marked
     }
 
@@ -174,6 +180,7 @@ impl AckState {
     /// Counts a packet that had arrived before.
     pub(super) fn count_duplicate(&mut self) {
         self.duplicates = self.duplicates.wrapping_add(1);
+        self.has_news = true;
     }
 
     /// Notes that the first packet of a message has arrived, so that its other packets need not
@@ -181,6 +188,7 @@ impl AckState {
     #[inline]
     pub(super) fn note_start_known(&mut self, message: Msn) {
         self.start_known = Some(message);
+        self.has_news = true;
     }
 
     /// Notes that the peer requested an acknowledgement by this path: one has to leave by it.
@@ -294,11 +302,17 @@ impl AckState {
             shared.counters.selective_acks_sent += 1;
         }
         shared.counters.acks_sent += 1;
+        self.has_news = false;
+        self.clear_due();
+        ack
+    }
+
+    /// Notes that everything that has arrived is being acknowledged.
+    fn clear_due(&mut self) {
         self.is_due = false;
         self.echo = false;
         self.is_marked = false;
         self.unacknowledged = 0;
-        ack
     }
 
     /// Adds the map of what has arrived beyond the first gap.

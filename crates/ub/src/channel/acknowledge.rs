@@ -10,7 +10,10 @@ use crate::placement::Verdict;
 use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, RESENT_AGAIN, UNCOUNTED};
 use crate::shared::{Config, Schedule, Shared};
 use fairway_policy::{AckSample, PathAck};
-use fairway_wire::{Ack, AckFlags, Duration, ECHO_DELAY_UNIT_NS, Instant, PathReport, Psn, Sack};
+use fairway_wire::{
+    Ack, AckFlags, CarriedAck, Cci, Duration, ECHO_DELAY_UNIT_NS, Echo, Instant, Msn, PathReport,
+    PathReports, Psn, Sack,
+};
 
 /// Changes made so far by one acknowledgement.
 #[derive(Default)]
@@ -109,6 +112,12 @@ impl Channel {
         ack
     }
 
+    /// Reads the acknowledgement register for a data packet, and clears it.
+    pub(super) fn take_carried_ack(&mut self, shared: &mut Shared, now: Instant) -> CarriedAck {
+        self.timers.disarm(Timer::Acknowledge);
+        self.acks.take_carried(shared, now, &self.tp)
+    }
+
     /// Processes an acknowledgement from the peer.
     pub(crate) fn handle_ack(
         &mut self,
@@ -121,12 +130,62 @@ impl Channel {
         if !self.tp.is_used(ack.cumulative) || (selective && !self.tp.is_used(ack.sack.highest)) {
             return shared.counters.drop(DropReason::BadAcknowledgement);
         }
-        shared.counters.acks_received += 1;
         self.path_answered(&mut shared.counters, &mut shared.events, &mut shared.schedule, path);
         if ack.flags.contains(AckFlags::REQUEST) {
             self.acks.answer_by(path);
             self.acknowledge_soon(&mut shared.schedule);
         }
+        self.process_ack(shared, now, ack, (path, hops));
+        Verdict::Done
+    }
+
+    /// Processes the acknowledgement that a data packet from the peer carries. False if it names
+    /// packets that were not sent.
+    pub(crate) fn handle_carried_ack(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        carried: &CarriedAck,
+        (path, hops): (u8, u8),
+    ) -> bool {
+        let cumulative = carried.cumulative();
+        if !self.carries_acks || !self.tp.is_used(cumulative) {
+            return false;
+        }
+        let flags = match carried.echo() {
+            Echo::None => AckFlags::none(),
+            Echo::Original => AckFlags::ECHO,
+            Echo::Retransmission => AckFlags::ECHO.with(AckFlags::ECHO_RETRY),
+        };
+        // Counts that have changed are reported by packets of their own.
+        let (marks, duplicates) = self.recovery.reported_counts();
+        let ack = Ack {
+            cumulative,
+            echo: cumulative,
+            start_known: Msn::default(),
+            echo_delay: carried.echo_delay(),
+            window: carried.window(),
+            marks,
+            duplicates,
+            cci: Cci::NONE,
+            flags,
+            sack: Sack::default(),
+            paths: PathReports::NONE,
+        };
+        self.process_ack(shared, now, &ack, (path, hops));
+        true
+    }
+
+    /// Processes what an acknowledgement, which came by a path and passed some switches, reports.
+    fn process_ack(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        ack: &Ack,
+        (path, hops): (u8, u8),
+    ) {
+        let selective = ack.flags.contains(AckFlags::SELECTIVE);
+        shared.counters.acks_received += 1;
         self.tp.widen(ack.cumulative.plus(1 + u32::from(ack.window)));
         self.note_start_known(shared, ack);
         let echo = ack.flags.contains(AckFlags::ECHO).then(|| Told {
@@ -154,7 +213,6 @@ impl Channel {
             self.detect_losses(shared, now, ack, gain.paths);
         }
         self.mark_ready(&mut shared.schedule);
-        Verdict::Done
     }
 
     /// The round trip of a packet that an acknowledgement echoes or reports, if this is its first

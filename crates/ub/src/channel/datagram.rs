@@ -120,6 +120,7 @@ fn as_data(datagram: &Datagram) -> Data {
         ack_request: false,
         retry: false,
         last: true,
+        carried: None,
         order: Order::NONE,
         operation: datagram.operation,
     }

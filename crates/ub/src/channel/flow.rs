@@ -43,6 +43,12 @@ impl Line {
         self.sending.head()
     }
 
+    /// The message whose turn it is, if it is the only one.
+    #[inline]
+    pub(super) fn only(&self) -> Option<Index<Message>> {
+        self.sending.head().filter(|head| self.sending.tail() == Some(*head))
+    }
+
     /// The message whose turn is last.
     #[inline]
     pub(super) fn last(&self) -> Option<Index<Message>> {

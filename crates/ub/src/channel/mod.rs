@@ -88,6 +88,8 @@ pub(crate) struct Channel {
     pub(crate) may_send_parts: bool,
     /// The channel's group may go on without it when it is dead.
     is_dispensable: bool,
+    /// Data packets may carry acknowledgements.
+    carries_acks: bool,
     send: SentPackets,
     acks: AckState,
     line: Line,
@@ -125,6 +127,7 @@ impl Channel {
             mtu: config.mtu,
             may_send_parts: config.parts,
             is_dispensable: config.retires,
+            carries_acks: config.carried_acks,
             send: SentPackets::new(limits.window_packets),
             acks: AckState::new(limits.withheld),
             line: Line::new(now),

@@ -21,6 +21,11 @@ impl PeerReports {
         )
     }
 
+    /// Running counts of marks and of duplicates, as reported last.
+    pub(super) fn counts(&self) -> (u8, u8) {
+        (self.marks, self.duplicates)
+    }
+
     /// Advances a count; an acknowledgement that was overtaken does not set it back.
     fn advance(count: &mut u8, to: u8) -> u32 {
         let new = to.wrapping_sub(*count);

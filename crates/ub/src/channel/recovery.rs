@@ -138,6 +138,12 @@ impl Recovery {
         self.reports.count(ack)
     }
 
+    /// Running counts of marks and of duplicates, as the peer has reported them last.
+    #[inline]
+    pub(super) fn reported_counts(&self) -> (u8, u8) {
+        self.reports.counts()
+    }
+
     /// True if the peer has not reported before that it has recorded where this message starts.
     #[inline]
     pub(super) fn is_newly_known(&mut self, message: Msn) -> bool {

@@ -16,6 +16,8 @@ use fairway_wire::{
 const CONTINUATION_SAVES: u64 = 20;
 /// Header bytes that a part of a WRITE leaves out in addition.
 const PART_SAVES: u64 = 8;
+/// Bytes of the acknowledgement that a data packet carries.
+const CARRIED_BYTES: u32 = 8;
 /// Size of a chunk of small messages, in bytes.
 const SMALL_CHUNK_BYTES: u32 = 64 * 1024;
 
@@ -50,6 +52,9 @@ impl Channel {
             return None;
         }
         if self.acks.is_due() {
+            if let Some(carrier) = self.next_carrier(shared, now) {
+                return Some(carrier);
+            }
             let ack = self.take_ack(shared, now, false);
             let path = self.acks.take_path(shared.is_injected(InjectedBug::AnswerOneProbe));
             return Some(self.bare(&shared.config, path, Packet::Ack(ack)));
@@ -67,6 +72,25 @@ impl Channel {
             return Some(probe);
         }
         self.next_bypass(shared, now)
+    }
+
+    /// The next data packet with the acknowledgement that is due in it: if the packet can leave now,
+    /// is a whole message and the only one to be sent. More packets would leave in one run with an
+    /// acknowledgement behind them, for which they have to be of equal length.
+    fn next_carrier(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
+        if !self.carries_acks || shared.flows.are_scheduled() || self.send.first_lost().is_some() {
+            return None;
+        }
+        let index = self.line.only()?;
+        let message = &shared.messages[index];
+        // Room for the acknowledgement is where the payload of a full packet would be.
+        let length = message.progress.carried() + CARRIED_BYTES;
+        let is_whole = !message.progress.is_multi() && !message.progress.has_begun();
+        let has_room = is_whole && length <= self.mtu && message.order.mode() != ServiceMode::Uno;
+        if !has_room || !self.acks.can_be_carried(shared, &self.tp) {
+            return None;
+        }
+        self.next_data(shared, now, true)
     }
 
     fn next_probe(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
@@ -91,8 +115,14 @@ impl Channel {
         }
     }
 
-    /// The next data packet, if the window, the pace and the peer allow one.
-    pub(crate) fn next_data(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
+    /// The next data packet, if the window, the pace and the peer allow one. With `carries_ack` it
+    /// carries the acknowledgement that is due.
+    pub(crate) fn next_data(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        carries_ack: bool,
+    ) -> Option<Transmit> {
         if !self.is_open() || self.is_draining(&shared.config, &mut shared.channels) {
             return None;
         }
@@ -101,14 +131,19 @@ impl Channel {
             self.arm(&mut shared.schedule, Timer::Pace, until);
             return None;
         }
-        let next = self.next_unpaced(shared, now);
+        let next = self.next_unpaced(shared, now, carries_ack);
         if next.is_none() {
             self.congestion.rest();
         }
         next
     }
 
-    fn next_unpaced(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
+    fn next_unpaced(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        carries_ack: bool,
+    ) -> Option<Transmit> {
         if self.congestion.is_on_credit() && self.congestion.controller().allowance_bytes() == 0 {
             self.congestion.note_limit();
             return None;
@@ -120,7 +155,7 @@ impl Channel {
         if shared.messages[index].order.mode() == ServiceMode::Uno {
             return Some(self.send_datagram(shared, now, index));
         }
-        self.send_new(shared, index, now)
+        self.send_new(shared, index, now, carries_ack)
     }
 
     /// The first message in the queue that has its slot, or needs none.
@@ -189,6 +224,7 @@ impl Channel {
         shared: &mut Shared,
         index: Index<Message>,
         now: Instant,
+        carries_ack: bool,
     ) -> Option<Transmit> {
         let message = &shared.messages[index];
         let packet_index = message.progress.next_packet();
@@ -236,6 +272,7 @@ impl Channel {
         }
         shared.counters.data_sent += 1;
         shared.counters.payload_sent += u64::from(payload);
+        let carried = carries_ack.then(|| self.take_carried_ack(shared, now));
         let message = &shared.messages[index];
         let packet = Packet::Data(Data {
             psn,
@@ -247,6 +284,7 @@ impl Channel {
             ack_request,
             retry: false,
             last,
+            carried,
             order: order_of(message, &operation),
             operation,
         });
@@ -427,6 +465,7 @@ impl Channel {
             ack_request,
             retry: true,
             last: message.progress.is_last(sent.index),
+            carried: None,
             order: order_of(&message, &operation),
             operation,
         });

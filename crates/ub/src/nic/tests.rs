@@ -118,6 +118,7 @@ impl Pair {
                 bypass: true,
                 parts: true,
                 retires: true,
+                carried_acks: false,
                 mtu: MTU,
                 paths,
                 remote_window: limits.receive_window(),

@@ -1,7 +1,9 @@
 //! The result of set-up: one end of an open channel.
 
 use fairway_policy::PolicySet;
-use fairway_wire::{BYPASS, Cna, Endpoint, Msn, PARTS, Parameters, Psn, RETIRE, UNRELIABLE};
+use fairway_wire::{
+    BYPASS, CARRIED_ACKS, Cna, Endpoint, Msn, PARTS, Parameters, Psn, RETIRE, UNRELIABLE,
+};
 
 use crate::api::ChannelConfig;
 
@@ -35,6 +37,7 @@ impl Established {
             bypass: agreed.capabilities & BYPASS != 0,
             parts: agreed.capabilities & PARTS != 0,
             retires: agreed.capabilities & RETIRE != 0,
+            carried_acks: agreed.capabilities & CARRIED_ACKS != 0,
             mtu: u32::from(agreed.mtu_bytes),
             paths: u32::from(agreed.paths),
             remote_window: u32::from(agreed.window_packets),

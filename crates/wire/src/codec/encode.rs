@@ -2,12 +2,13 @@
 
 use super::fields::{flag, put};
 use super::{
-    BITMAP_256, CCI, GRANTED_CLASS, MAX_HEADER, PROTOCOL_VERSION, TRANSACTION_LEN, TRANSPORT_LEN,
-    bypass, datagram, next_header, next_layer, refusal, status, tp_opcode,
+    BITMAP_256, CARRIED_LEN, CARRIES_BIT, CCI, GRANTED_CLASS, MAX_HEADER, PROTOCOL_VERSION,
+    TRANSACTION_LEN, TRANSPORT_LEN, bypass, datagram, next_header, next_layer, refusal, status,
+    tp_opcode,
 };
 use crate::{
-    Ack, AckFlags, BypassOperation, CREDIT_MAX, CheckKey, Data, Nak, Operation, Packet, Priority,
-    Probe, Route,
+    Ack, AckFlags, BypassOperation, CREDIT_MAX, CarriedAck, CheckKey, Data, Nak, Operation, Packet,
+    Priority, Probe, Route,
 };
 
 mod transaction;
@@ -23,7 +24,8 @@ pub fn header_len(packet: &Packet) -> usize {
     match packet {
         Packet::Data(data) => {
             let operation = transaction::operation_len(&data.operation);
-            TRANSACTION_LEN + transaction::order_len(data) + operation
+            let carried = if data.carried.is_some() { CARRIED_LEN } else { 0 };
+            TRANSACTION_LEN + transaction::order_len(data) + operation + carried
         }
         Packet::Ack(ack) => {
             let selective = ack.flags.contains(AckFlags::SELECTIVE);
@@ -171,9 +173,23 @@ fn put_transport(route: &Route, opcode: u32, sequence: [u32; 2], out: &mut Heade
 
 fn put_data(route: &Route, data: &Data, out: &mut Header) {
     let opcode = flag(data.last, 31) | tp_opcode::DATA << 24 | next_header::TRANSACTION << 16;
-    let sequence = [flag(data.ack_request, 31) | data.psn.value(), data.message.value()];
+    let flags = flag(data.ack_request, 31) | flag(data.carried.is_some(), CARRIES_BIT);
+    let sequence = [flags | data.psn.value(), data.message.value()];
     put_transport(route, opcode, sequence, out);
     transaction::put_data(data, out);
+    if let Some(carried) = &data.carried {
+        put_carried(data, carried, out);
+    }
+}
+
+/// Writes the acknowledgement that a data packet carries behind all its headers. Out of line: it is
+/// rare where speed matters most.
+#[inline(never)]
+fn put_carried(data: &Data, carried: &CarriedAck, out: &mut Header) {
+    let at = (header_len(&Packet::Data(*data)) - CARRIED_LEN) / 4;
+    let [first, second] = carried.words();
+    put(out, at, first);
+    put(out, at + 1, second);
 }
 
 fn put_ack(route: &Route, ack: &Ack, out: &mut Header) {

@@ -40,6 +40,7 @@ fn sample_data(operation: Operation) -> Data {
         ack_request: true,
         retry: false,
         last: true,
+        carried: None,
         order: Order::NONE,
         operation,
     }

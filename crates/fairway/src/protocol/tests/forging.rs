@@ -77,6 +77,7 @@ fn forgeries(turn: u32, victim: Option<&SegmentKey>) -> Vec<(Packet, &'static [u
             ack_request: true,
             retry: false,
             last: true,
+            carried: None,
             order: Order::NONE,
             operation,
         })

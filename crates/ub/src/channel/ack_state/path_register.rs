@@ -37,6 +37,17 @@ impl PathRegister {
         self.count == 0
     }
 
+    /// True if nothing is to be reported but what an acknowledgement that echoes `echo` tells.
+    pub(super) fn tells_only(&self, echo: Psn) -> bool {
+        let entries = &self.entries[..usize::from(self.count)];
+        entries.iter().all(|entry| entry.psn == echo && entry.marks == 0)
+    }
+
+    /// Forgets what has been noted.
+    pub(super) fn forget(&mut self) {
+        self.count = 0;
+    }
+
     /// Notes that a packet has arrived by a path. False if there is no room for another path.
     #[inline]
     pub(super) fn note(

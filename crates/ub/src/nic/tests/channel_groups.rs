@@ -53,6 +53,7 @@ impl Pair {
             bypass: true,
             parts: true,
             retires: true,
+            carried_acks: false,
             mtu: MTU,
             paths: 1,
             remote_window: self.nics[0].limits().receive_window(),

@@ -17,6 +17,7 @@ fn resume(pair: &mut Pair, n: usize) {
         bypass: true,
         parts: false,
         retires: false,
+        carried_acks: false,
         mtu: MTU,
         paths: 4,
         remote_window: limits.receive_window(),

@@ -3,12 +3,12 @@
 use super::{Decoded, ack_request, message, psn, route, verified};
 use crate::codec::fields::{bad, long, too_short, word};
 use crate::codec::{
-    DecodeError, ORDER_LEN, TRANSACTION_LEN, TRANSPORT_LEN, Unsupported, next_header, refusal,
-    ta_opcode, tp_opcode,
+    CARRIED_LEN, CARRIES_BIT, DecodeError, ORDER_LEN, TRANSACTION_LEN, TRANSPORT_LEN, Unsupported,
+    next_header, refusal, ta_opcode, tp_opcode,
 };
 use crate::{
-    Access, AtomicOperator, CheckKey, Data, Datagram, EXECUTED_MAX, Executed, Get, JettyId,
-    Operation, Order, Packet, Part, Put, ServiceMode, Tag, Target, TokenId,
+    Access, AtomicOperator, CarriedAck, CheckKey, Data, Datagram, EXECUTED_MAX, Executed, Get,
+    JettyId, Operation, Order, Packet, Part, Put, ServiceMode, Tag, Target, TokenId,
 };
 
 /// The fixed headers, which every data packet and datagram has.
@@ -32,7 +32,8 @@ pub(super) fn data_len(header: &[u8]) -> Result<usize, DecodeError> {
         _ => return Err(other_opcode(fixed[32])),
     };
     let order = if extended(fixed) && !is_response(fixed) { ORDER_LEN } else { 0 };
-    Ok(TRANSACTION_LEN + order + operation)
+    let carried = if carries(fixed) { CARRIED_LEN } else { 0 };
+    Ok(TRANSACTION_LEN + order + operation + carried)
 }
 
 /// Length of what follows ATAH in a TAACK: a word, which counts the further transactions, and a
@@ -89,7 +90,14 @@ pub(super) fn data(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Data, D
         let (order, extension) = order(fixed, extension)?;
         (request_operation(fixed, extension)?, order, requests_retry(fixed))
     };
-    Ok(fields(first, fixed, operation, order, retry))
+    let carried = if carries(fixed) { carried(header) } else { None };
+    Ok(Data { carried, ..fields(first, fixed, operation, order, retry) })
+}
+
+/// The acknowledgement in a data packet, which stands behind its other headers.
+fn carried(header: &[u8]) -> Option<CarriedAck> {
+    let words: &[u8; CARRIED_LEN] = header.last_chunk()?;
+    Some(CarriedAck::from_words([word(words, 0), word(words, 1)]))
 }
 
 /// The data packet with the fields of its fixed headers.
@@ -111,13 +119,14 @@ fn fields(
         ack_request: ack_request(first),
         retry,
         last: fixed[16] & 0x80 != 0,
+        carried: None,
         order,
         operation,
     }
 }
 
-/// Fast path for the most frequent packet: decodes a WRITE that carries its access and requests no
-/// order, with the same result as the general path. Returns `None` for any other packet.
+/// Fast path for the most frequent packet: decodes a WRITE that carries its access, no
+/// acknowledgement, and requests no order, with the same result as the general path. Returns `None` for any other packet.
 pub(in crate::codec) fn plain_write(
     key: &CheckKey,
     first: &[u8; TRANSPORT_LEN],
@@ -127,6 +136,7 @@ pub(in crate::codec) fn plain_write(
     let whole: &[u8; PLAIN_WRITE_LEN] = header.first_chunk()?;
     let transport = u16::from_be_bytes([whole[16], whole[17]]);
     let is_plain = transport & TRANSPORT_BITS == PLAIN_TRANSPORT
+        && word(whole, 6) >> CARRIES_BIT & 1 == 0
         && long(whole, 8) & TRANSACTION_BITS == PLAIN_TRANSACTION;
     if !is_plain {
         return None;
@@ -477,6 +487,12 @@ fn target<const N: usize>(extension: &[u8; N], at: usize) -> Target {
         token_value: word(extension, at + 1),
         hint: (word(extension, at) >> 24) as u8,
     }
+}
+
+/// The bit of RTPH that says that the packet carries an acknowledgement.
+#[inline(always)]
+fn carries(fixed: &Fixed) -> bool {
+    word(fixed, 6) >> CARRIES_BIT & 1 == 1
 }
 
 /// BTAH's Retry bit. ATAH has it at another place.

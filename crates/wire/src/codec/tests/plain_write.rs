@@ -34,6 +34,7 @@ fn deciding() -> Vec<usize> {
     };
     of(16, 0x7f)
         .chain(of(17, 0xff))
+        .chain(of(24, 0x20))
         .chain(of(32, 0xff))
         .chain(of(33, 0xcc))
         .chain(of(36, 0x78))

@@ -50,7 +50,7 @@ macro_rules! file {
 
 const IMMEDIATE: u64 = 0x0123_4567_89ab_cdef;
 
-fn data_vectors() -> [Vector; 7] {
+fn data_vectors() -> [Vector; 9] {
     let (access, target, immediate) = (sample_access(), sample_target(), IMMEDIATE);
     let continuation =
         Data { index: 3, retry: true, last: false, ..sample_data(Operation::Continuation) };
@@ -70,7 +70,16 @@ fn data_vectors() -> [Vector; 7] {
         packet(file!("learned"), Packet::Data(continuation), b"more"),
         data(file!("read"), Operation::Read { access }, b""),
         data(file!("read_response"), Operation::ReadResponse, b"data"),
+        carrying(file!("send_carrying"), Operation::Send { target, length: 5 }, b"hello"),
+        carrying(file!("write_carrying"), Operation::Write { access }, b"data"),
     ]
+}
+
+/// A data packet that carries an acknowledgement.
+fn carrying(file: &'static str, operation: Operation, payload: &'static [u8]) -> Vector {
+    let carried = CarriedAck::new(Psn::new(0x00f1_e2d3), Echo::Original, 0x0123, 0x4567);
+    let data = Data { carried: Some(carried), ..sample_data(operation) };
+    packet(file, Packet::Data(data), payload)
 }
 
 fn ordered_vectors() -> [Vector; 5] {
