@@ -174,6 +174,7 @@ fn add(sums: &mut Option<Report>, report: Report) {
     sums.operations += report.operations;
     sums.packets += report.packets;
     sums.data_packets += report.data_packets;
+    sums.carrying += report.carrying;
     sums.resent += report.resent;
     sums.healing = sums.healing.max(report.healing);
     add(&mut sums.faults, &report.faults);
@@ -183,10 +184,12 @@ fn add(sums: &mut Option<Report>, report: Report) {
 
 fn summary(report: &Report) {
     println!(
-        "{} operations, {} packets, {} data packets, {} resent; healed after {} us at most",
+        "{} operations, {} packets, {} data packets, {} with an acknowledgement, {} resent; healed \
+         after {} us at most",
         report.operations,
         report.packets,
         report.data_packets,
+        report.carrying,
         report.resent,
         report.healing.as_us()
     );

@@ -41,7 +41,7 @@ impl Recorded {
 /// for a world only as long as the draws stay the same. If a bug is missed after a change of the
 /// protocol, other runs with the plan that was recorded for it find another one within minutes
 /// (`xtask storm --bug NAME --plan-of SEED`).
-pub(crate) const RECORDED: [Recorded; 42] = [
+pub(crate) const RECORDED: [Recorded; 43] = [
     Recorded::seed(InjectedBug::TakeLast, 7_533_577),
     Recorded::run(InjectedBug::CountOvertaking, 7_495_720, 3_619),
     Recorded::seed(InjectedBug::RetryAtOnce, 7_483_350),
@@ -83,6 +83,7 @@ pub(crate) const RECORDED: [Recorded; 42] = [
     Recorded::new(InjectedBug::AnswerUnretired, 2_464, 2_464),
     Recorded::new(InjectedBug::ForgetPlacing, 4_136, 4_136),
     Recorded::new(InjectedBug::RestBehind, 968, 968),
+    Recorded::new(InjectedBug::CarryBeforePlacement, 1_611, 1_611),
     Recorded::new(InjectedBug::ShareTransaction, 106_247_513, 106_247_513),
 ];
 

@@ -536,6 +536,7 @@ impl Storm {
             operations: self.model.operations.len() as u64,
             packets: self.world.tally.packets,
             data_packets: self.world.tally.data_packets,
+            carrying: self.world.tally.carrying,
             resent: self.resent,
             faults: self.world.adversary.faults,
             drops,

@@ -97,8 +97,10 @@ fn data_summary(data: &Data, payload: u32) -> String {
     };
     let flags = [(data.ack_request, " ask"), (data.retry, " retry"), (data.last, " last")];
     let flags: String = flags.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
+    let carried = data.carried.map(|ack| format!(" ACK {}", ack.cumulative().value()));
+    let carried = carried.unwrap_or_default();
     format!(
-        "psn {} msg {}[{}] slot {} {operation}{order} +{payload}{flags}",
+        "psn {} msg {}[{}] slot {} {operation}{order} +{payload}{flags}{carried}",
         data.psn.value(),
         data.message.value(),
         data.index,

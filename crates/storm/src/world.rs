@@ -53,6 +53,8 @@ pub(crate) struct Tally {
     pub(crate) steps: u64,
     pub(crate) packets: u64,
     pub(crate) data_packets: u64,
+    /// Data packets that carried an acknowledgement.
+    pub(crate) carrying: u64,
     pub(crate) delivered: u64,
     /// Packets that arrived at a node that was not running.
     pub(crate) unheard: u64,
@@ -532,7 +534,10 @@ impl World {
             format!("> {}", summary(&transmit.route, &transmit.packet, length))
         });
         self.tally.packets += 1;
-        self.tally.data_packets += u64::from(matches!(transmit.packet, Packet::Data(_)));
+        if let Packet::Data(data) = &transmit.packet {
+            self.tally.data_packets += 1;
+            self.tally.carrying += u64::from(data.carried.is_some());
+        }
         // Ethernet, IP and UDP take 42 bytes, which are not encoded here.
         let time = self.config.byte_time.times(bytes.len() as u64 + 42);
         let here = &mut self.nodes[node];

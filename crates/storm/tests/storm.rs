@@ -24,6 +24,7 @@ struct Sums {
     faults: [u64; Fault::COUNT],
     drops: [u64; DropReason::COUNT],
     statuses: [u64; STATUSES.len()],
+    carrying: u64,
 }
 
 impl Sums {
@@ -34,6 +35,7 @@ impl Sums {
         add(&mut self.faults, &report.faults);
         add(&mut self.drops, &report.drops);
         add(&mut self.statuses, &report.statuses);
+        self.carrying += report.carrying;
     }
 }
 
@@ -58,6 +60,7 @@ fn the_standard_seeds_pass_and_cover_everything() {
     for status in STATUSES {
         assert!(sums.statuses[status as usize] > 0, "nothing ends as {status:?}");
     }
+    assert!(sums.carrying > 0, "no data packet carried an acknowledgement");
 }
 
 #[test]

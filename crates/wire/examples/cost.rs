@@ -116,6 +116,7 @@ fn data(psn: u32, operation: Operation) -> Packet {
         ack_request: psn.is_multiple_of(16),
         retry: false,
         last: psn % 64 == 63,
+        carried: None,
         order: Order::NONE,
         operation,
     })

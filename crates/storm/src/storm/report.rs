@@ -32,6 +32,8 @@ pub struct Report {
     pub packets: u64,
     /// Data packets among the packets sent.
     pub data_packets: u64,
+    /// Data packets that carried an acknowledgement.
+    pub carrying: u64,
     /// Data packets that were retransmitted.
     pub resent: u64,
     /// Number of occurrences of each fault (index: `Fault as usize`).

@@ -272,6 +272,12 @@ impl Channel {
         self.bypass.withhold();
     }
 
+    /// Acts as if carried acknowledgements had been agreed on at set-up.
+    #[cfg(test)]
+    pub(crate) fn agree_on_carried_acks(&mut self) {
+        self.carries_acks = true;
+    }
+
     /// True if a packet was sent by the peer. Packets that bypass the transport do not name the
     /// channel.
     #[inline]

@@ -12,6 +12,7 @@ use crate::policy::PolicySpec;
 use alloc::vec;
 use fairway_wire::{Duration, Ecn, JettyId, Msn, Operation, Psn, ServiceMode, Target};
 
+mod carrying;
 mod channel_groups;
 mod controllers;
 mod dividing;
