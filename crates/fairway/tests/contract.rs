@@ -182,10 +182,9 @@ fn unified_bus_moves_bytes_by_the_contract() {
     let mut nics =
         [1, 2].map(|n| UbDevice::new(Cna::new(n), &limits, &engine::Profile::default(), n.into()));
     let channels = [0, 1].map(|n: usize| nics[n].reserve_channel().expect("a channel"));
-    let mut number = 0;
+    let mut numbers = 0_usize..;
     let mut made = nics.map(|mut nic| {
-        let me: usize = number;
-        number += 1;
+        let me = numbers.next().expect("there are enough");
         let config = engine::ChannelConfig {
             leader: None,
             engine: 0,

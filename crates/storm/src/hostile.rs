@@ -75,9 +75,8 @@ fn forged(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Rand
     let (node, peer) = (link.nodes[side], link.nodes[1 - side]);
     let ends = workload.connections[index].ends;
     let (Some(own), Some(theirs)) = (ends[side], ends[1 - side]) else { return };
-    let (Some(here), Some(there)) = (world.nodes[node].nic(), world.nodes[peer].nic()) else {
-        return;
-    };
+    let nics = (world.nodes[node].nic(), world.nodes[peer].nic());
+    let (Some(here), Some(there)) = nics else { return };
     let mut route = Route {
         source: there.address(),
         destination: here.address(),
@@ -118,14 +117,7 @@ fn forged(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Rand
             let (message, reason) = (Msn::new(0), any_reason(random));
             Packet::Nak(Nak { psn: own_last.plus(100_000), message, reason, retry_after_us: 1 })
         }
-        4 => Packet::Data(Data {
-            psn: last.plus(random.below(20) as u32),
-            index: 0,
-            last: true,
-            carried: None,
-            operation: Operation::Continuation,
-            ..any_data(random)
-        }),
+        4 => Packet::Data(lone_continuation(last, random)),
         _ => Packet::Data(Data {
             psn: last.plus(random.below(20) as u32),
             index: 1 + random.below(5) as u32,
@@ -135,20 +127,26 @@ fn forged(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Rand
     };
     let retires = plan.retirement.agreed && random.chance(200);
     let packet = if retires { forged_retire(own, random) } else { packet };
-    let packet = match packet {
-        Packet::Data(data) if plan.carried_acks && random.chance(500) => {
-            // As above, only an acknowledgement far ahead is surely wrong.
-            let Some(own_last) = world.last_psn(peer, theirs) else { return };
-            let cumulative = own_last.plus(100_000);
-            let (delay, window) = (random.number() as u16, random.number() as u16);
-            let carried = CarriedAck::new(cumulative, Echo::Original, delay, window);
-            // Otherwise the packet is the next one, which would be accepted.
-            Packet::Data(Data { psn: last.next(), carried: Some(carried), ..data })
+    let packet = match (packet, world.last_psn(peer, theirs)) {
+        (Packet::Data(data), Some(own_last)) if plan.carried_acks && random.chance(500) => {
+            // Without the acknowledgement it would be the next packet, and be accepted.
+            carrying(Data { psn: last.next(), ..data }, own_last, random)
         }
-        packet => packet,
+        (packet, _) => packet,
     };
     world.adversary.count(Fault::Forged);
     inject(world, node, &route, &packet, 0);
+}
+
+/// Returns a continuation of a message of one packet.
+fn lone_continuation(last: Psn, random: &mut Random) -> Data {
+    Data {
+        psn: last.plus(random.below(20) as u32),
+        index: 0,
+        last: true,
+        operation: Operation::Continuation,
+        ..any_data(random)
+    }
 }
 
 /// Returns a notice that ends the channel by which it comes, or one that does not exist.
@@ -158,6 +156,14 @@ fn forged_retire(own: ChannelId, random: &mut Random) -> Packet {
         false => Tpn::new(0x00F0_0000 | random.number() as u32),
     };
     Packet::Retire(Retire { channel, answer: random.chance(500) })
+}
+
+/// Returns the packet with an acknowledgement of packets that its receiver has not sent.
+fn carrying(data: Data, own_last: Psn, random: &mut Random) -> Packet {
+    let cumulative = own_last.plus(100_000);
+    let (delay, window) = (random.number() as u16, random.number() as u16);
+    let carried = CarriedAck::new(cumulative, Echo::Original, delay, window);
+    Packet::Data(Data { carried: Some(carried), ..data })
 }
 
 /// Returns a close whose sequence number lies far ahead of the window, or far behind it.

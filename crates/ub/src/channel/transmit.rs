@@ -2,6 +2,7 @@
 
 use super::{Channel, Timer};
 use crate::api::{LocalRange, Transmit};
+use crate::counters::Counters;
 use crate::injected_bug::InjectedBug;
 use crate::limits::HEADER_BYTES;
 use crate::message::{Message, MessagePlace};
@@ -74,9 +75,9 @@ impl Channel {
         self.next_bypass(shared, now)
     }
 
-    /// The next data packet with the acknowledgement that is due in it: if the packet can leave now,
-    /// is a whole message and the only one to be sent. More packets would leave in one run with an
-    /// acknowledgement behind them, for which they have to be of equal length.
+    /// The next data packet with the acknowledgement that is due in it: if the packet can leave
+    /// now, is a whole message and the only one to be sent. More packets would leave in one run
+    /// with an acknowledgement behind them, for which they have to be of equal length.
     fn next_carrier(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
         if !self.carries_acks || shared.flows.are_scheduled() || self.send.first_lost().is_some() {
             return None;
@@ -265,10 +266,8 @@ impl Channel {
         }
         let operation = message.operation(start_known, shared.config.profile());
         if operation == Operation::Continuation {
-            shared.counters.continuation_packets_sent += 1;
             let is_part = message.division.whole().is_some();
-            shared.counters.continuation_bytes_saved +=
-                CONTINUATION_SAVES + if is_part { PART_SAVES } else { 0 };
+            count_continuation(&mut shared.counters, is_part);
         }
         shared.counters.data_sent += 1;
         shared.counters.payload_sent += u64::from(payload);
@@ -510,6 +509,11 @@ impl Channel {
         let route = self.route(config, path, Priority::DATA);
         Transmit { channel: self.id, route, packet, gather }
     }
+}
+
+fn count_continuation(counters: &mut Counters, is_part: bool) {
+    counters.continuation_packets_sent += 1;
+    counters.continuation_bytes_saved += CONTINUATION_SAVES + if is_part { PART_SAVES } else { 0 };
 }
 
 fn in_class(mut transmit: Transmit, class: Priority) -> Transmit {

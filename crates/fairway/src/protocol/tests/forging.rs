@@ -51,8 +51,7 @@ fn route_of(header: &[u8]) -> Option<Route> {
 fn forgeries(turn: u32, victim: Option<&SegmentKey>) -> Vec<(Packet, &'static [u8])> {
     let (psn, message) = (Psn::new(turn.wrapping_mul(0x9e37)), Msn::new(turn));
     let target = Target { jetty: JettyId::new(JETTY), token_value: 0, hint: 0 };
-    let jetty = JettyId::new(1);
-    let send = Operation::Send { target, length: 8 };
+    let (jetty, send) = (JettyId::new(1), Operation::Send { target, length: 8 });
     let ack = Ack {
         cumulative: psn,
         echo: psn,

@@ -126,7 +126,8 @@ fn fields(
 }
 
 /// Fast path for the most frequent packet: decodes a WRITE that carries its access, no
-/// acknowledgement, and requests no order, with the same result as the general path. Returns `None` for any other packet.
+/// acknowledgement, and requests no order, with the same result as the general path. Returns `None`
+/// for any other packet.
 pub(in crate::codec) fn plain_write(
     key: &CheckKey,
     first: &[u8; TRANSPORT_LEN],
