@@ -13,15 +13,21 @@
 //! has something to do once in a while. The test `crowded_host` of the crate `fairway` checks that
 //! against the kernel.
 //!
+//! A long wait may also mean that the kernel has put two busy threads on one core while another one
+//! is idle. It does that for some milliseconds, when it takes a core for slow or just by chance. So
+//! the thread moves to another core at once; the one that has been running meanwhile does not move.
+//! Only if long waits go on does the host count as crowded. It goes on to count as crowded as long
+//! as there are such waits while the host has more busy threads than cores.
+//!
 //! Two threads that wake each other, such as ranks of one host, may stay on one core while another
 //! one is idle: each wait is short, because the other thread soon sleeps, but there is one in every
 //! exchange. A thread that has waited for a fifth of several milliseconds in a row moves to another
 //! core. If all cores are busy that changes nothing. In half of the cases, by chance, it stays, so
 //! that two threads do not leave a core together.
 
+mod host;
+
 use std::cell::RefCell;
-use std::fs::File;
-use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fairway_wire::{Duration, Instant};
@@ -32,8 +38,10 @@ use crate::clock;
 const SHARED_PART: u64 = 5;
 /// ... from each of so many baselines to the next.
 const SHARED_BASELINES: u32 = 4;
-/// Least time between two moves of a thread.
+/// Least time between two moves of a thread because it shares its core, ...
 const MOVE_EVERY: Duration = Duration::from_ms(20);
+/// ... and because it has waited long for it.
+const LEAVE_EVERY: Duration = Duration::from_ms(2);
 /// Minimum interval between two polls after which the kernel's count is compared.
 const INTERVAL: Duration = Duration::from_us(500);
 /// Time after which a thread that polls all the time reads the kernel's count, to compare later
@@ -116,6 +124,8 @@ struct Observed {
     waits: u32,
     /// Number of baselines in a row between which the thread shared its core.
     shared: u32,
+    /// True if the thread has waited long for its core, and another one may be idle.
+    collides: bool,
     /// Time of the last move.
     moved_at: Instant,
     /// Time for which the thread polls in vain before it sleeps.
@@ -138,6 +148,7 @@ thread_local! {
             waited_at: Instant::ZERO,
             waits: 0,
             shared: 0,
+            collides: false,
             moved_at: Instant::ZERO,
             spin: SPIN_MAX,
             slept: false,
@@ -154,7 +165,7 @@ pub(crate) fn advise(at: Instant, successful: bool) -> Advice {
             return Advice::Poll;
         }
         let at = observed.time_of(at, clock::now);
-        let sleeps = observed.record(at, successful, baseline);
+        let sleeps = observed.record(at, successful, baseline, host::has_core_for_each);
         // The nanosecond of a poll is a matter of chance.
         match observed.moves(at, at.as_ps() / 1000 % 2 == 0) {
             true => Advice::Move,
@@ -191,15 +202,14 @@ impl Observed {
         at: Instant,
         successful: bool,
         baseline: impl FnOnce() -> Baseline,
+        has_core_for_each: impl FnOnce() -> bool,
     ) -> bool {
         let interval = at.since(self.polled_at);
         self.polled_at = at;
         if interval >= INTERVAL || at.since(self.baseline_at) >= BASELINE_EVERY {
             let waited_long = self.rebase(at, baseline());
             if interval >= INTERVAL && waited_long {
-                let in_a_row = at.since(self.waited_at) < WAITS_WITHIN || self.is_crowded(at);
-                self.waits = if in_a_row { self.waits.saturating_add(1) } else { 1 };
-                self.waited_at = at;
+                self.note_long_wait(at, has_core_for_each);
             }
         }
         let idle = at.since(self.successful_at);
@@ -214,6 +224,21 @@ impl Observed {
         let sleeps = self.is_crowded(at) && idle >= self.spin;
         self.slept |= sleeps;
         sleeps
+    }
+
+    /// Records that the thread has waited long for its core.
+    fn note_long_wait(&mut self, at: Instant, has_core_for_each: impl FnOnce() -> bool) {
+        if self.is_crowded(at) {
+            // A thread that sleeps also waits until its core has woken.
+            if !has_core_for_each() {
+                self.waited_at = at;
+            }
+            return;
+        }
+        let in_a_row = at.since(self.waited_at) < WAITS_WITHIN;
+        self.waits = if in_a_row { self.waits.saturating_add(1) } else { 1 };
+        self.waited_at = at;
+        self.collides = !self.is_crowded(at);
     }
 
     /// Takes what was read at `at` as the baseline. Returns true if the thread has waited long
@@ -231,6 +256,10 @@ impl Observed {
 
     /// True if the thread should move to another core. `chance`: true in half of the cases.
     fn moves(&mut self, at: Instant, chance: bool) -> bool {
+        if std::mem::take(&mut self.collides) && at.since(self.moved_at) >= LEAVE_EVERY {
+            (self.shared, self.moved_at) = (0, at);
+            return true;
+        }
         if self.shared < SHARED_BASELINES || at.since(self.moved_at) < MOVE_EVERY {
             return false;
         }
@@ -263,23 +292,7 @@ impl Observed {
 /// Reads the times up to now.
 fn baseline() -> Baseline {
     let background = Duration::from_ns(BACKGROUND_NS.load(Ordering::Relaxed));
-    Baseline { waited: waited(), background }
-}
-
-/// Returns the time for which this thread has waited for a core. Zero where the kernel does not
-/// tell: then no host counts as crowded.
-fn waited() -> Duration {
-    // The file is not kept open, because it would belong to the parent after a fork.
-    let mut text = [0; 64];
-    let read = File::open("/proc/thread-self/schedstat").and_then(|mut file| file.read(&mut text));
-    parse_waited(&text[..read.unwrap_or(0)]).unwrap_or(Duration::ZERO)
-}
-
-/// Reads the second of the numbers in `/proc/<pid>/schedstat`: nanoseconds spent waiting for a
-/// core.
-fn parse_waited(text: &[u8]) -> Option<Duration> {
-    let text = std::str::from_utf8(text).ok()?;
-    text.split_ascii_whitespace().nth(1)?.parse().ok().map(Duration::from_ns)
+    Baseline { waited: host::waited(), background }
 }
 
 #[cfg(test)]
@@ -290,6 +303,11 @@ mod tests {
     /// What was read at first.
     const BASELINE: Baseline =
         Baseline { waited: Duration::from_ms(70), background: Duration::from_ms(5) };
+
+    /// For polls after which nothing depends on how many threads are busy.
+    fn unread() -> bool {
+        unreachable!("the thread has not waited long")
+    }
 
     fn observed() -> Observed {
         Observed {
@@ -302,6 +320,7 @@ mod tests {
             waited_at: Instant::ZERO,
             waits: 0,
             shared: 0,
+            collides: false,
             moved_at: Instant::ZERO,
             spin: SPIN_MAX,
             slept: false,
@@ -313,7 +332,8 @@ mod tests {
     /// thread should sleep, in microseconds since `from`.
     fn first_sleep(observed: &mut Observed, from: Instant, polls: u64) -> Option<u64> {
         let baseline = observed.baseline;
-        (1..=polls).find(|us| observed.record(from + Duration::from_us(*us), false, || baseline))
+        (1..=polls)
+            .find(|us| observed.record(from + Duration::from_us(*us), false, || baseline, unread))
     }
 
     /// Waits for a core for `waited` us of 3 ms without a poll, in which the background thread runs
@@ -324,7 +344,7 @@ mod tests {
             waited: observed.baseline.waited.saturating_add(Duration::from_us(waited)),
             background: observed.baseline.background.saturating_add(Duration::from_us(background)),
         };
-        assert!(!observed.record(later, false, || after), "packets may have arrived meanwhile");
+        assert!(!observed.record(later, false, || after, || false), "packets may have arrived");
         later
     }
 
@@ -366,6 +386,42 @@ mod tests {
         }
     }
 
+    /// Two threads take turns on one core of two: the one that comes out of a wait moves.
+    #[test]
+    fn thread_that_has_waited_long_moves_at_once_and_sleeps_only_if_it_waits_again() {
+        let mut observed = observed();
+        for _ in 1..WAITS {
+            let later = wait(&mut observed, 2900, 0);
+            assert!(observed.moves(later, false), "it does not depend on chance");
+            assert!(!observed.moves(later, false), "once is enough");
+            assert_eq!(first_sleep(&mut observed, later, 1000), None);
+        }
+        let later = wait(&mut observed, 2900, 0);
+        assert!(!observed.moves(later, false), "moving has not helped");
+        assert_eq!(first_sleep(&mut observed, later, 1000), Some(50));
+    }
+
+    /// A host whose cores are all taken stays crowded with every long wait; one where the waits are
+    /// those of cores that wake does not.
+    #[test]
+    fn host_stays_crowded_while_it_has_more_busy_threads_than_cores() {
+        for has_core_for_each in [false, true] {
+            let (mut observed, crowded_at) = crowded();
+            for step in 1..=200 {
+                let later = crowded_at + Duration::from_ms(3 * step);
+                let waited = observed.baseline.waited.saturating_add(Duration::from_ms(1));
+                let after = Baseline { waited, ..observed.baseline };
+                observed.record(later, false, || after, || has_core_for_each);
+                if observed.waits < WAITS {
+                    break;
+                }
+                let stays = !has_core_for_each || later.since(crowded_at) < CROWDED_FOR;
+                assert_eq!(observed.is_crowded(later), stays, "after {step} waits");
+            }
+            assert_eq!(observed.waits >= WAITS, !has_core_for_each);
+        }
+    }
+
     #[test]
     fn long_waits_far_from_each_other_do_not_count() {
         let mut observed = observed();
@@ -383,7 +439,7 @@ mod tests {
         for us in (100..60_000).step_by(100) {
             read.waited = read.waited.saturating_add(Duration::from_ns(waited * 100));
             let at = START + Duration::from_us(us);
-            assert!(!observed.record(at, true, || read), "it does not poll in vain");
+            assert!(!observed.record(at, true, || read, unread), "it does not poll in vain");
             if observed.moves(at, chance) {
                 moves.push(us / 1000);
             }
@@ -403,7 +459,7 @@ mod tests {
         let (mut observed, mut read) = (observed(), BASELINE);
         for step in 1..=400 {
             read.waited = read.waited.saturating_add(Duration::from_us(40));
-            assert!(!observed.record(START + Duration::from_us(step * 400), true, || read));
+            assert!(!observed.record(START + Duration::from_us(step * 400), true, || read, unread));
         }
         assert_eq!(observed.waits, 0, "polls came all the time");
         for _ in 0..2 * WAITS {
@@ -420,7 +476,7 @@ mod tests {
         for _ in 0..SLEEPS_PER_TRIAL {
             spins.push(first_sleep(&mut observed, now, 1000).unwrap());
             now = now + Duration::from_us(100);
-            assert!(!observed.record(now, true, || baseline));
+            assert!(!observed.record(now, true, || baseline, unread));
         }
         assert_eq!(spins[..6], [50, 25, 13, 7, 5, 5]);
         assert_eq!(first_sleep(&mut observed, now, 1000), Some(50), "a trial");
@@ -428,7 +484,7 @@ mod tests {
         observed.spin = SPIN_MIN;
         for _ in 0..3 {
             now = now + SPIN_MIN;
-            assert!(!observed.record(now, true, || baseline));
+            assert!(!observed.record(now, true, || baseline, unread));
         }
         assert_eq!(first_sleep(&mut observed, now, 1000), Some(20));
     }
@@ -437,7 +493,7 @@ mod tests {
     fn thread_that_is_left_its_core_spins_again() {
         let (mut observed, later) = crowded();
         let (much_later, baseline) = (later + CROWDED_FOR, observed.baseline);
-        assert!(!observed.record(much_later, false, || baseline));
+        assert!(!observed.record(much_later, false, || baseline, unread));
         assert_eq!(first_sleep(&mut observed, much_later, 10_000), None);
     }
 
@@ -448,7 +504,7 @@ mod tests {
         let mut should_sleep = |_: &u32| {
             now = now + Duration::from_us(1);
             let at = observed.time_of(driven_at, || now);
-            observed.record(at, false, || baseline)
+            observed.record(at, false, || baseline, unread)
         };
         assert_eq!((1..1000).find(&mut should_sleep), Some(2 * REPEATED_MAX + 1));
         let other = driven_at + Duration::from_us(5);
@@ -469,13 +525,5 @@ mod tests {
         assert!(observed.is_repetition(later));
         observed.slept = true;
         assert!(!observed.is_repetition(later), "a thread that sleeps between polls");
-    }
-
-    #[test]
-    fn waiting_time_is_the_second_number_of_the_kernels_file() {
-        assert_eq!(parse_waited(b"1841757 2500 2\n"), Some(Duration::from_ns(2500)));
-        assert_eq!(parse_waited(b""), None);
-        let before = waited();
-        assert!(waited() >= before && before < Duration::from_secs(1000), "{before:?}");
     }
 }
