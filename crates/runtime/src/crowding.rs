@@ -57,7 +57,7 @@ const WAITS: u32 = 3;
 /// ... each within this time after the one before, ...
 const WAITS_WITHIN: Duration = Duration::from_ms(50);
 /// ... and for this time after the last one.
-const CROWDED_FOR: Duration = Duration::from_ms(300);
+const CROWDED_FOR: Duration = Duration::from_ms(100);
 /// Maximum time of one activity of a background thread that does not count as waiting: a longer one
 /// has itself waited for a core.
 const ACTIVITY_MAX: Duration = Duration::from_us(200);
