@@ -10,9 +10,11 @@ use crate::delayed_ack::ANSWER_WITHIN;
 use crate::dscp::Dscp;
 use crate::sockets::{Sockets, ns};
 
-/// Time without a poll that counts as a pause of the program. (Polls that only look at memory are
-/// not counted, but one in some microseconds is.)
-const PAUSE: Duration = Duration::from_us(20);
+/// Time without a poll that counts as a pause of the program. The background thread, which checks
+/// in half a millisecond at the earliest, can do nothing about shorter ones; and on a slow machine
+/// tens of microseconds pass until a message is checked and answered. (Polls that only look at
+/// memory are not counted, but one in some microseconds is.)
+const PAUSE: Duration = Duration::from_us(100);
 
 /// Time after which a full socket is tried again.
 const RETRY_AFTER: Duration = Duration::from_us(50);
@@ -82,8 +84,8 @@ pub struct Io<C: Companion> {
     polled_at: Instant,
     /// True if packets were received or sent since [`Io::take_polled`].
     successful: bool,
-    /// True if there was a pause before a poll since [`Io::take_paused`].
-    paused: bool,
+    /// Duration of the pauses before polls since [`Io::take_paused`].
+    paused: Duration,
 }
 
 /// The run of packets that is being built, and the packets that wait for the next one.
@@ -257,7 +259,7 @@ impl<C: Companion> Io<C> {
             burst: Burst::default(),
             polled_at: Instant::ZERO,
             successful: false,
-            paused: false,
+            paused: Duration::ZERO,
         }
     }
 
@@ -280,13 +282,16 @@ impl<C: Companion> Io<C> {
 
     /// Records a poll in which so many packets were received and sent.
     pub(crate) fn note_poll(&mut self, now: Instant, packets: usize) {
-        self.paused |= now.since(self.polled_at) >= PAUSE;
+        let pause = now.since(self.polled_at);
+        if pause >= PAUSE {
+            self.paused = self.paused.saturating_add(pause);
+        }
         self.polled_at = now;
         self.successful |= packets > 0;
     }
 
-    /// Returns true, once, if a thread has not polled for some time before a poll.
-    pub(crate) fn take_paused(&mut self) -> bool {
+    /// Returns for how long no thread has polled, in all pauses since the last call.
+    pub(crate) fn take_paused(&mut self) -> Duration {
         std::mem::take(&mut self.paused)
     }
 

@@ -36,9 +36,9 @@ pub struct Shared<P: Protocol> {
     locked: Mutex<Locked<P>>,
     /// Number of threads that wait for the lock. A polling thread yields to them.
     contenders: AtomicU32,
-    /// Number of pauses between the polls of threads that poll again and again. Written under the
-    /// lock.
-    pauses: AtomicU32,
+    /// Duration of the pauses between the polls of threads that poll again and again, in
+    /// microseconds. Written under the lock.
+    paused_us: AtomicU32,
     /// Decides which thread drives.
     pub progress_lock: ProgressLock,
     /// The doorbell on which the background thread sleeps while application threads drive.
@@ -93,8 +93,8 @@ pub fn run_background<P: Protocol>(shared: &Shared<P>) {
                 let period = match shared.poll_detector.has_users() {
                     true => Watching::shortest(),
                     false => {
-                        let pauses = shared.pauses.load(Ordering::Relaxed);
-                        watching.period(clock::now(), pauses)
+                        let paused = shared.paused_us.load(Ordering::Relaxed);
+                        watching.period(clock::now(), paused)
                     }
                 };
                 if watching.should_pause_waiters(clock::now()) {
@@ -165,7 +165,7 @@ impl<P: Protocol> Shared<P> {
         Shared {
             locked: Mutex::new(Locked { core, io, asleep, ready: Vec::new() }),
             contenders: AtomicU32::new(0),
-            pauses: AtomicU32::new(0),
+            paused_us: AtomicU32::new(0),
             progress_lock: ProgressLock::new(),
             bell: Doorbell::new(),
             sleepers,
@@ -270,8 +270,9 @@ impl<P: Protocol> Shared<P> {
     /// [`Shared::run_pending_and_unlock`] does. Then the thread yields to others that wait for the
     /// lock; or, on a crowded host ([`crowding`]), it sleeps for a moment or moves to another core.
     pub fn end_poll(&self, mut locked: MutexGuard<'_, Locked<P>>) {
-        if locked.io.as_mut().is_some_and(Io::take_paused) {
-            self.pauses.fetch_add(1, Ordering::Relaxed);
+        let paused_us = locked.io.as_mut().map_or(0, |io| io.take_paused().as_us());
+        if paused_us > 0 {
+            self.paused_us.fetch_add(paused_us as u32, Ordering::Relaxed);
         }
         let polled = locked.io.as_mut().map(Io::take_polled);
         self.run_pending_and_unlock(locked);

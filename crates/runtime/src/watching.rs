@@ -3,9 +3,11 @@
 //! A polling thread does not announce that it stops, so the background thread wakes from time to
 //! time and checks. Each check interrupts the polling thread if both share a core, and takes about
 //! as long as several messages. The time between two checks therefore grows with the time for which
-//! the application has been polling without pauses: a thread that stops is noticed within one part
-//! in [`PART`] of the time for which it polled. A program that works between its polls, as one that
-//! fills large buffers does, depends on the background thread and is checked often.
+//! the application has been polling: a thread that stops is noticed within one part in [`PART`] of
+//! the time for which it polled. A program that works between its polls for one part in
+//! [`PAUSED_PART`] of the time, as one that fills large buffers does, depends on the background
+//! thread and is checked often. Shorter pauses do not count: the checks cause them, and other
+//! threads and guests do on every host.
 
 use std::time::Duration;
 
@@ -21,24 +23,31 @@ const LONGEST: Duration = Duration::from_millis(4);
 /// has been polling.
 const PART: u32 = 8;
 
+/// An application pauses between its polls if its pauses take at least one part in this number of
+/// the time.
+const PAUSED_PART: u32 = 4;
+
 /// The time since which the background thread has found application threads polling.
 #[derive(Debug, Default)]
 pub(crate) struct Watching {
     since: Option<Instant>,
     /// The same, with pauses.
     with_pauses_since: Option<Instant>,
-    /// Number of the application's pauses at the last check.
-    pauses: u32,
+    /// Time of the last check, and the duration of all pauses until then, in microseconds.
+    last: Option<(Instant, u32)>,
     /// True once [`Watching::should_pause_waiters`] has returned true.
     waiters_paused: bool,
 }
 
 impl Watching {
     /// Returns the time until the next check, after a check at `now` has found that the application
-    /// polls, and has made so many pauses between polls up to now.
-    pub(crate) fn period(&mut self, now: Instant, pauses: u32) -> Duration {
-        if std::mem::replace(&mut self.pauses, pauses) != pauses {
-            self.since = None;
+    /// polls. Its pauses between polls have taken `paused_us` up to now, modulo 2^32 us.
+    pub(crate) fn period(&mut self, now: Instant, paused_us: u32) -> Duration {
+        if let Some((at, before)) = self.last.replace((now, paused_us)) {
+            let paused = Duration::from_micros(u64::from(paused_us.wrapping_sub(before)));
+            if paused >= clock::to_std(now.since(at)) / PAUSED_PART {
+                self.since = None;
+            }
         }
         let since = *self.since.get_or_insert(now);
         (clock::to_std(now.since(since)) / PART).clamp(SHORTEST, LONGEST)
@@ -55,7 +64,7 @@ impl Watching {
 
     /// Records that the background thread drives, or that an application thread sleeps.
     pub(crate) fn ended(&mut self) {
-        (self.since, self.with_pauses_since, self.waiters_paused) = (None, None, false);
+        *self = Watching::default();
     }
 
     /// Returns the time until the next check where it must not grow, because the application may
@@ -86,11 +95,13 @@ mod tests {
     fn application_that_works_between_its_polls_is_checked_often() {
         let mut watching = Watching::default();
         for check in 0..100 {
-            assert_eq!(watching.period(at(1000 * check), check as u32), SHORTEST);
+            assert_eq!(watching.period(at(1000 * check), 250 * check as u32), SHORTEST);
         }
         // It polls without pauses for a while.
-        assert_eq!(watching.period(at(300_000), 99), LONGEST);
-        assert_eq!(watching.period(at(304_000), 100), SHORTEST);
+        let paused = 250 * 99;
+        assert_eq!(watching.period(at(300_000), paused), LONGEST);
+        assert_eq!(watching.period(at(304_000), paused + 999), LONGEST, "short ones");
+        assert_eq!(watching.period(at(308_000), paused + 2000), SHORTEST);
     }
 
     #[test]
