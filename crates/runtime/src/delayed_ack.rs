@@ -9,8 +9,8 @@
 //! an acknowledgement waits for as long as a thread may be kept from its core by short work. That
 //! is far longer than an answer takes, so it must not happen often in vain: of two programs that
 //! each write, wait for the acknowledgement and write again, neither answers the other, but each
-//! posts soon after something has arrived. An application that did not answer while an
-//! acknowledgement waited has to answer ever more messages before the next one may wait.
+//! posts soon after something has arrived. After an acknowledgement has waited in vain, the
+//! application has to answer ever more messages before the next one may wait.
 
 use fairway_wire::{Duration, Instant};
 
@@ -23,19 +23,19 @@ const PACKETS_MAX: usize = 2;
 
 /// Least and greatest number of answers after which the application counts as prompt.
 const NEEDED_MIN: u32 = 3;
-const NEEDED_MAX: u32 = 512;
+const NEEDED_MAX: u32 = 96;
 
-/// Number of further answers after which one that is missing counts as an accident.
+/// Number of further answers after which a wait in vain counts as an accident.
 const STEADY: u32 = 64;
 
-/// Number of answers that a missing one cancels while the application does not count as prompt.
+/// Number of answers that a missing one cancels.
 const PENALTY: u32 = 2;
 
 /// A count of how often the application has answered deliveries at once.
 #[derive(Debug)]
 pub struct DelayedAck {
     delivered_at: Option<Instant>,
-    /// Number of answers, less [`PENALTY`] for each that was missing.
+    /// Number of answers, less [`PENALTY`] for each that was missing, since a wait in vain.
     answers: u32,
     /// Number of answers from which the application counts as prompt.
     needed: u32,
@@ -49,7 +49,7 @@ impl Default for DelayedAck {
 }
 
 impl DelayedAck {
-    /// Records that a message or its data has arrived for the application.
+    /// Records that packets have arrived, perhaps a message or its data for the application.
     pub fn delivered(&mut self, now: Instant) {
         if self.delivered_at.is_none_or(|at| now.since(at) >= ANSWER_WITHIN) {
             self.forget();
@@ -72,13 +72,16 @@ impl DelayedAck {
     /// True if an acknowledgement may wait for an answer after `received` packets have arrived.
     /// `until`: an acknowledgement is already waiting, and may do so until then.
     pub(crate) fn may_delay_ack(
-        &self,
+        &mut self,
         now: Instant,
         received: usize,
         until: Option<Instant>,
     ) -> bool {
-        let in_time = until.is_none_or(|until| now.is_before(until));
-        in_time && received <= PACKETS_MAX && self.is_prompt()
+        if until.is_some_and(|until| !now.is_before(until)) {
+            self.note_wait_in_vain();
+            return false;
+        }
+        received <= PACKETS_MAX && self.is_prompt()
     }
 
     /// True if the application is expected to answer.
@@ -96,16 +99,18 @@ impl DelayedAck {
 
     /// Records that the last delivery was not answered in time.
     fn forget(&mut self) {
-        if self.delivered_at.take().is_none() {
-            return;
+        if self.delivered_at.take().is_some() {
+            self.answers = self.answers.saturating_sub(PENALTY);
         }
-        if self.answers >= self.needed + STEADY {
+    }
+
+    /// Records that the time of an acknowledgement that waited is up.
+    fn note_wait_in_vain(&mut self) {
+        if self.answers >= NEEDED_MIN + STEADY / 2 && self.needed == NEEDED_MIN {
             // Another one soon is no accident.
-            self.answers = self.needed;
+            self.answers = NEEDED_MIN;
         } else if self.is_prompt() {
             (self.answers, self.needed) = (0, (2 * self.needed).min(NEEDED_MAX));
-        } else {
-            self.answers = self.answers.saturating_sub(PENALTY);
         }
     }
 }
@@ -163,29 +168,39 @@ mod tests {
     #[test]
     fn acknowledgements_wait_in_vain_ever_more_rarely() {
         let mut habit = DelayedAck::default();
-        let (mut next, mut waits) = (0, Vec::new());
-        for round in 0..20_000 {
-            let waits_in_vain = habit.is_prompt();
-            next = answer(&mut habit, next, 1, if waits_in_vain { 210 } else { 15 });
-            if waits_in_vain {
+        let mut waits = Vec::new();
+        for round in 0..20_000_u64 {
+            let start = 1000 * round;
+            habit.delivered(at(start));
+            let mut posted = start + 15;
+            if habit.may_delay_ack(at(start), 1, None) {
                 waits.push(round);
+                posted = start + 210;
+                assert!(!habit.may_delay_ack(at(start + 200), 0, Some(at(start + 200))));
             }
+            habit.posted(at(posted));
         }
-        assert!(waits.len() < 50, "{} waits", waits.len());
-        let last: Vec<_> = waits.windows(2).rev().map(|two| two[1] - two[0]).take(3).collect();
-        assert_eq!(last, [NEEDED_MAX as i32 + 1; 3]);
+        let apart: Vec<_> = waits.windows(2).map(|two| two[1] - two[0]).collect();
+        let expected = [7, 13, 25, 49, 97, 97];
+        assert_eq!(apart[..6], expected, "the first answers count from {NEEDED_MIN} on");
+        assert!(apart[6..].iter().all(|apart| *apart == u64::from(NEEDED_MAX) + 1), "{apart:?}");
+    }
+
+    /// Lets an acknowledgement wait in vain.
+    fn wait_in_vain(habit: &mut DelayedAck) {
+        assert!(!habit.may_delay_ack(at(5000), 0, Some(at(5000))));
     }
 
     #[test]
-    fn one_answer_that_is_missing_among_many_is_an_accident() {
+    fn one_wait_in_vain_among_many_answers_is_an_accident() {
         let mut habit = DelayedAck::default();
         let mut next = 0;
         for _ in 0..10 {
-            next = answer(&mut habit, next, STEADY + NEEDED_MIN, 10);
-            next = answer(&mut habit, next, 1, 500);
+            next = answer(&mut habit, next, STEADY, 10);
+            wait_in_vain(&mut habit);
             assert!(habit.is_prompt());
         }
-        answer(&mut habit, next, 1, 500);
+        wait_in_vain(&mut habit);
         assert!(!habit.is_prompt(), "two in a row are none");
     }
 
@@ -194,8 +209,8 @@ mod tests {
     fn an_application_that_answers_again_is_trusted_as_before() {
         let mut habit = DelayedAck { needed: NEEDED_MAX, ..DelayedAck::default() };
         let next = answer(&mut habit, 0, NEEDED_MAX + STEADY, 10);
-        let next = answer(&mut habit, next, 1, 500);
-        let next = answer(&mut habit, next, 1, 500);
+        wait_in_vain(&mut habit);
+        wait_in_vain(&mut habit);
         assert!(!habit.is_prompt());
         answer(&mut habit, next, 2 * NEEDED_MIN, 10);
         assert!(habit.is_prompt());
