@@ -94,8 +94,8 @@ mod tests {
     fn waiting_time_is_the_second_number_of_the_kernels_file() {
         assert_eq!(parse_waited(b"1841757 2500 2\n"), Some(Duration::from_ns(2500)));
         assert_eq!(parse_waited(b""), None);
-        let before = Waited::UNREAD.read();
-        let after = Waited::UNREAD.read();
+        let [mut first, mut second] = [Waited::UNREAD; 2];
+        let (before, after) = (first.read(), second.read());
         assert!(after >= before && before < Duration::from_secs(1000), "{before:?}");
     }
 
