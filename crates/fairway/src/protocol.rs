@@ -327,13 +327,15 @@ impl Protocol for Core {
     }
 }
 
-/// True for the last packet of an operation that completes at the receiver's application, too.
+/// True for the last packet of an operation that completes at the receiver's application, too, and
+/// of a WRITE, whose memory the application may watch.
 fn ends_message(packet: &Packet) -> bool {
     let Packet::Data(data) = packet else { return false };
     let is_message = matches!(
         data.operation,
         Operation::Send { .. }
             | Operation::SendImmediate { .. }
+            | Operation::Write { .. }
             | Operation::WriteImmediate { .. }
             | Operation::Put(_)
     );

@@ -332,7 +332,7 @@ impl Provider for Fairway {
             shared.end_poll(locked);
             return taken;
         }
-        locked.poll();
+        locked.poll_briefly();
         let taken = locked.core.with_tenant(|verbs: &mut Verbs, core| {
             verbs.process_completions(core);
             take(verbs)
