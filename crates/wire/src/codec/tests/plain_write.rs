@@ -98,7 +98,12 @@ proptest! {
         let (short, general) = both(&bytes, bytes.len() + payload_len);
         let is_plain = matches!(
             packet,
-            Packet::Data(Data { operation: Operation::Write { .. }, order: Order::NONE, .. })
+            Packet::Data(Data {
+                operation: Operation::Write { .. },
+                order: Order::NONE,
+                carried: None,
+                ..
+            })
         );
         prop_assert_eq!(short.is_some(), is_plain);
         prop_assert!(short.is_none_or(|short| short == general));
