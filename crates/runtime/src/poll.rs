@@ -35,24 +35,25 @@ pub fn poll<P: Protocol>(
     if received > 0 {
         protocol.delayed_ack().delivered(now);
         protocol.received(io, now);
-        let deadline = io.outbox.ack_deadline();
-        let is_delivery = protocol.take_delivered() && may_wait;
-        let answers = is_delivery && protocol.delayed_ack().may_delay_ack(now, received, deadline);
-        let has_time = !is_due(protocol.parts().0.poll_timeout(), now);
-        if answers && has_time && is_idle && !is_complete && io.outbox.postpone(now) {
-            io.burst.polled(now);
-            io.note_poll(now, received);
-            return eagerness != Eagerness::OnceEach && io.sockets.any_waits();
-        }
     }
-    if is_due(protocol.parts().0.poll_timeout(), now) {
+    // Once in a poll, because it counts acknowledgements that have waited in vain.
+    let ack_deadline = io.outbox.ack_deadline();
+    let may_hold_ack =
+        may_wait && protocol.delayed_ack().may_delay_ack(now, received, ack_deadline);
+    let is_late = is_due(protocol.parts().0.poll_timeout(), now);
+    let has_delivered = received > 0 && protocol.take_delivered();
+    let answers = has_delivered && may_hold_ack && !is_late;
+    if answers && is_idle && !is_complete && io.outbox.postpone(now) {
+        io.burst.polled(now);
+        io.note_poll(now, received);
+        return eagerness != Eagerness::OnceEach && io.sockets.any_waits();
+    }
+    if is_late {
         // Packets that arrived in time must not count as late because this thread was late.
         now = catch_up(protocol, io, now);
     }
     fire_timers(protocol, now);
-    let ack_deadline = io.outbox.ack_deadline();
-    io.outbox.may_hold_ack =
-        may_wait && protocol.delayed_ack().may_delay_ack(now, received, ack_deadline);
+    io.outbox.may_hold_ack = may_hold_ack;
     io.burst.polled(now);
     sending::transmit(protocol, io, now);
     io.outbox.may_hold_ack = false;

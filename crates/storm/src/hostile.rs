@@ -9,9 +9,9 @@ use fairway_device::random::Random;
 use fairway_ub::ChannelId;
 use fairway_ub::wire::{
     self, Access, Ack, AckFlags, AtomicOperator, Bypass, BypassOperation, CREDIT_MAX, CarriedAck,
-    Cci, Close, Cna, Credit, CreditRequest, Data, Datagram, Echo, Executed, Get, JettyId,
-    MAX_HEADER, Msn, Nak, Operation, Order, Packet, PathReport, PathReports, Priority, Probe, Psn,
-    Put, Refusal, Retire, Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn, Void,
+    Cci, Close, Cna, Credit, CreditRequest, Data, Datagram, Executed, Get, JettyId, MAX_HEADER,
+    Msn, Nak, Operation, Order, Packet, PathReport, PathReports, Priority, Probe, Psn, Put,
+    Refusal, Retire, Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn, Void,
 };
 
 /// Sends a random hostile packet to a node.
@@ -162,7 +162,7 @@ fn forged_retire(own: ChannelId, random: &mut Random) -> Packet {
 fn carrying(data: Data, own_last: Psn, random: &mut Random) -> Packet {
     let cumulative = own_last.plus(100_000);
     let (delay, window) = (random.number() as u16, random.number() as u16);
-    let carried = CarriedAck::new(cumulative, Echo::Original, delay, window);
+    let carried = CarriedAck::new(cumulative, AckFlags::ECHO, delay, window);
     Packet::Data(Data { carried: Some(carried), ..data })
 }
 

@@ -196,14 +196,14 @@ impl UbDevice {
         if matches!(received.packet, Packet::Data(_) | Packet::Datagram(_) | Packet::Bypass(_)) {
             channel.note_used(now);
         }
+        // First, because what a packet answers completes before it.
+        if let Packet::Data(Data { carried: Some(carried), .. }) = &received.packet
+            && !channel.handle_carried_ack(shared, now, carried, (route.path, received.hops))
+        {
+            return shared.counters.drop(DropReason::BadAcknowledgement);
+        }
         let any = shared.is_injected(InjectedBug::AnyCause);
         shared.deferred.set_cause(Cause::of_packet(id, &received.packet, any));
-        if let Packet::Data(Data { carried: Some(carried), .. }) = &received.packet {
-            // First: what the packet answers was sent before, and completes before it.
-            if !channel.handle_carried_ack(shared, now, carried, (route.path, received.hops)) {
-                return shared.counters.drop(DropReason::BadAcknowledgement);
-            }
-        }
         let verdict = match &received.packet {
             Packet::Data(data) if trimmed => channel.handle_trimmed(shared, data, route.path),
             // Other trimmed packets are ignored, because a single packet of theirs is not repeated.

@@ -39,7 +39,7 @@ pub use ids::{Cna, JettyId, Msn, Qpn, TokenId, Tpn};
 pub use packet::{
     Access, Ack, AckFlags, AtomicOperator, BYPASS_BYTES, Bypass, BypassOperation, CREDIT_MAX,
     CarriedAck, Cci, Close, Credit, CreditRequest, Data, Datagram, ECHO_DELAY_UNIT_NS,
-    EXECUTED_MAX, Echo, Ecn, Executed, Get, Nak, Operation, Order, PATH_REPORTS_MAX, Packet, Part,
+    EXECUTED_MAX, Ecn, Executed, Get, Nak, Operation, Order, PATH_REPORTS_MAX, Packet, Part,
     PathReport, PathReports, Priority, Probe, Put, Refusal, Retire, Route, SACK_BITS, Sack,
     ServiceMode, Tag, Target, Void,
 };

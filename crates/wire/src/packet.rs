@@ -12,7 +12,7 @@ mod path_reports;
 mod priority;
 
 pub use ack_flags::AckFlags;
-pub use carried_ack::{CarriedAck, Echo};
+pub use carried_ack::CarriedAck;
 pub use cci::Cci;
 pub use credit_request::{CREDIT_MAX, Credit, CreditRequest, Probe};
 pub use executed::{EXECUTED_MAX, Executed};

@@ -199,9 +199,9 @@ pub fn data() -> impl Strategy<Value = Data> {
 }
 
 fn carried_ack() -> impl Strategy<Value = CarriedAck> {
-    let echo = prop_oneof![Just(Echo::None), Just(Echo::Original), Just(Echo::Retransmission)];
-    (psn(), echo, any::<u16>(), any::<u16>()).prop_map(|(cumulative, echo, delay, window)| {
-        CarriedAck::new(cumulative, echo, delay, window)
+    let flags = any::<u8>().prop_map(AckFlags::from_bits);
+    (psn(), flags, any::<u16>(), any::<u16>()).prop_map(|(cumulative, flags, delay, window)| {
+        CarriedAck::new(cumulative, flags, delay, window)
     })
 }
 

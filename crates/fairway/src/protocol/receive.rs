@@ -36,18 +36,11 @@ impl Core {
     pub(super) fn measure(&self, meter: &mut Meter, received: &Received, reported: u64) {
         let number = received.route.destination_tpn.value();
         let Some(channel) = self.channels.by_number(number) else { return };
-        match received.packet {
-            Packet::Data(_) => {
-                meter.data(channel.id.index());
-                // It may have carried an acknowledgement.
-                if self.nic.counters().acks_reported != reported {
-                    meter.note_handled(channel.id.index());
-                }
-            }
-            Packet::Ack(_) if self.nic.counters().acks_reported != reported => {
-                meter.note_handled(channel.id.index());
-            }
-            _ => {}
+        if matches!(received.packet, Packet::Data(_)) {
+            meter.data(channel.id.index());
+        }
+        if self.nic.counters().acks_reported != reported {
+            meter.note_handled(channel.id.index());
         }
     }
 

@@ -4,9 +4,9 @@
 use fairway_ub::Received;
 use fairway_ub::wire::{
     self, Access, Ack, AckFlags, AtomicOperator, CREDIT_MAX, CarriedAck, Cci, Credit,
-    CreditRequest, Data, Decoded, Echo, Ecn, Executed, Get, JettyId, MAX_HEADER, Msn, Nak,
-    Operation, Order, PROTOCOL_VERSION, Packet, Part, PathReport, PathReports, Priority, Probe,
-    Psn, Put, Refusal, Route, Sack, ServiceMode, Tag, Target, TokenId, Void, header_check,
+    CreditRequest, Data, Decoded, Ecn, Executed, Get, JettyId, MAX_HEADER, Msn, Nak, Operation,
+    Order, PROTOCOL_VERSION, Packet, Part, PathReport, PathReports, Priority, Probe, Psn, Put,
+    Refusal, Route, Sack, ServiceMode, Tag, Target, TokenId, Void, header_check,
 };
 
 use super::side::{MAILBOX, MTU, SECRET, TOKEN, address};
@@ -140,9 +140,9 @@ pub(super) fn data(pair: &mut Pair<'_>) -> Option<Received> {
 
 /// Returns an acknowledgement near the last packet that was sent, or far from it.
 fn carried_ack(script: &mut Script<'_>, own_last: Psn) -> CarriedAck {
-    let echo = script.pick(&[Echo::None, Echo::Original, Echo::Retransmission]);
+    let flags = AckFlags::from_bits(script.byte());
     let cumulative = near(script, own_last);
-    CarriedAck::new(cumulative, echo, script.number() as u16, script.number() as u16)
+    CarriedAck::new(cumulative, flags, script.number() as u16, script.number() as u16)
 }
 
 fn order(script: &mut Script<'_>) -> Order {

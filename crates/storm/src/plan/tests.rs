@@ -10,14 +10,18 @@ const NEWEST: [u64; 5] = [2_301, 2_464, 4_136, 968, 106_247_513];
 /// Those recorded since data packets carry acknowledgements.
 const CARRYING: [u64; 1] = [1_611];
 
+/// Seeds of the worlds that failed once, and of those in which injected bugs are found.
+fn recorded_seeds() -> impl Iterator<Item = u64> {
+    let failed = include_str!("../../seeds.txt").lines().filter(|line| !line.starts_with('#'));
+    let failed = failed.map(|line| line.split_whitespace().next().unwrap().parse().unwrap());
+    failed.chain(RECORDED.iter().map(|recorded| recorded.plan()))
+}
+
 /// Seeds that were recorded before worlds had trimmed packets, or congestion information, still
 /// stand for the same worlds.
 #[test]
 fn recorded_seeds_have_the_worlds_in_which_they_failed() {
-    let failed = include_str!("../../seeds.txt").lines().filter(|line| !line.starts_with('#'));
-    let failed = failed.map(|line| line.split_whitespace().next().unwrap().parse().unwrap());
-    let all = failed.chain(RECORDED.iter().map(|recorded| recorded.plan()));
-    for seed in all.filter(|seed| !NEWER.contains(seed)) {
+    for seed in recorded_seeds().filter(|seed| !NEWER.contains(seed)) {
         let network_faults = Plan::draw(seed).network_faults;
         assert_eq!((network_faults.trim, network_faults.hint), (0, 0), "{seed}");
     }
@@ -26,10 +30,7 @@ fn recorded_seeds_have_the_worlds_in_which_they_failed() {
 /// So do seeds that were recorded before hosts knew how long packets waited.
 #[test]
 fn recorded_seeds_have_hosts_that_know_no_waits() {
-    let failed = include_str!("../../seeds.txt").lines().filter(|line| !line.starts_with('#'));
-    let failed = failed.map(|line| line.split_whitespace().next().unwrap().parse().unwrap());
-    let all = failed.chain(RECORDED.iter().map(|recorded| recorded.plan()));
-    for seed in all {
+    for seed in recorded_seeds() {
         assert!(!Plan::draw(seed).config.knows_waits, "{seed}");
     }
 }
@@ -37,10 +38,7 @@ fn recorded_seeds_have_hosts_that_know_no_waits() {
 /// So do seeds that were recorded before data packets carried acknowledgements.
 #[test]
 fn recorded_seeds_have_no_carried_acknowledgements() {
-    let failed = include_str!("../../seeds.txt").lines().filter(|line| !line.starts_with('#'));
-    let failed = failed.map(|line| line.split_whitespace().next().unwrap().parse().unwrap());
-    let all = failed.chain(RECORDED.iter().map(|recorded| recorded.plan()));
-    for seed in all.filter(|seed| !CARRYING.contains(seed)) {
+    for seed in recorded_seeds().filter(|seed| !CARRYING.contains(seed)) {
         assert!(!Plan::draw(seed).carried_acks, "{seed}");
     }
 }
@@ -48,10 +46,7 @@ fn recorded_seeds_have_no_carried_acknowledgements() {
 /// So do seeds that were recorded before channels of groups died, or channels rested.
 #[test]
 fn recorded_seeds_have_no_channels_that_die_or_rest() {
-    let failed = include_str!("../../seeds.txt").lines().filter(|line| !line.starts_with('#'));
-    let failed = failed.map(|line| line.split_whitespace().next().unwrap().parse().unwrap());
-    let all = failed.chain(RECORDED.iter().map(|recorded| recorded.plan()));
-    for seed in all.filter(|seed| !NEWEST.contains(seed)) {
+    for seed in recorded_seeds().filter(|seed| !NEWEST.contains(seed)) {
         let plan = Plan::draw(seed);
         assert!(!plan.retirement.agreed && plan.resting.chance == 0, "{seed}");
     }

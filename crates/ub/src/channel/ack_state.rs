@@ -267,28 +267,22 @@ impl AckState {
             cumulative = self.blocked.cumulative(cumulative);
         }
         let edge = base.plus(tp.receive().recordable(&shared.bitmap_blocks));
+        let (flags, echo_delay) = self.told_echo(now);
         let mut ack = Ack {
             cumulative,
             echo: tp.echo(),
             start_known: self.start_known.unwrap_or_default(),
-            echo_delay: 0,
+            echo_delay,
             window: (edge.distance_from(cumulative) - 1).clamp(0, 0xFFFF) as u16,
             marks: self.marks,
             duplicates: self.duplicates,
             cci: core::mem::take(&mut self.cci),
-            flags: AckFlags::none(),
+            flags,
             sack: Sack::default(),
             paths: self.paths.take(now, cumulative, self.echo.then_some(tp.echo())),
         };
         if shared.is_injected(InjectedBug::KeepCongestion) {
             self.cci = ack.cci;
-        }
-        if self.echo {
-            ack.echo_delay = in_units(now.elapsed_since(self.echo_at));
-            ack.flags = ack.flags.with(AckFlags::ECHO);
-            if self.echo_retry {
-                ack.flags = ack.flags.with(AckFlags::ECHO_RETRY);
-            }
         }
         if shared.backpressure.slows_peers() {
             ack.flags = ack.flags.with(AckFlags::PRESSURE);
@@ -305,6 +299,16 @@ impl AckState {
         self.has_news = false;
         self.clear_due();
         ack
+    }
+
+    /// The flags by which an acknowledgement that leaves now tells of the packet that arrived last,
+    /// and the time since then, in units of the echo's delay.
+    fn told_echo(&self, now: Instant) -> (AckFlags, u16) {
+        if !self.echo {
+            return (AckFlags::none(), 0);
+        }
+        let retry = if self.echo_retry { AckFlags::ECHO_RETRY } else { AckFlags::none() };
+        (AckFlags::ECHO.with(retry), in_units(now.elapsed_since(self.echo_at)))
     }
 
     /// Notes that everything that has arrived is being acknowledged.

@@ -11,7 +11,7 @@ use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, RESENT_AGAIN, UNCOUNTED};
 use crate::shared::{Config, Schedule, Shared};
 use fairway_policy::{AckSample, PathAck};
 use fairway_wire::{
-    Ack, AckFlags, CarriedAck, Cci, Duration, ECHO_DELAY_UNIT_NS, Echo, Instant, Msn, PathReport,
+    Ack, AckFlags, CarriedAck, Cci, Duration, ECHO_DELAY_UNIT_NS, Instant, Msn, PathReport,
     PathReports, Psn, Sack,
 };
 
@@ -139,8 +139,8 @@ impl Channel {
         Verdict::Done
     }
 
-    /// Processes the acknowledgement that a data packet from the peer carries. False if it names
-    /// packets that were not sent.
+    /// Processes the acknowledgement that a data packet from the peer carries. False if that was
+    /// not agreed on, or if it names packets that were not sent.
     pub(crate) fn handle_carried_ack(
         &mut self,
         shared: &mut Shared,
@@ -152,11 +152,6 @@ impl Channel {
         if !self.carries_acks || !self.tp.is_used(cumulative) {
             return false;
         }
-        let flags = match carried.echo() {
-            Echo::None => AckFlags::none(),
-            Echo::Original => AckFlags::ECHO,
-            Echo::Retransmission => AckFlags::ECHO.with(AckFlags::ECHO_RETRY),
-        };
         // Counts that have changed are reported by packets of their own.
         let (marks, duplicates) = self.recovery.reported_counts();
         let ack = Ack {
@@ -168,7 +163,7 @@ impl Channel {
             marks,
             duplicates,
             cci: Cci::NONE,
-            flags,
+            flags: carried.flags(),
             sack: Sack::default(),
             paths: PathReports::NONE,
         };

@@ -117,7 +117,7 @@ impl Channel {
     }
 
     /// The next data packet, if the window, the pace and the peer allow one. With `carries_ack` it
-    /// carries the acknowledgement that is due.
+    /// carries the acknowledgement that is due, if it has room.
     pub(crate) fn next_data(
         &mut self,
         shared: &mut Shared,
@@ -265,12 +265,12 @@ impl Channel {
             self.congestion.note_ack_request();
         }
         let operation = message.operation(start_known, shared.config.profile());
-        if operation == Operation::Continuation {
-            let is_part = message.division.whole().is_some();
-            count_continuation(&mut shared.counters, is_part);
-        }
+        let is_part = message.division.whole().is_some();
+        count_continuation(&mut shared.counters, &operation, is_part);
         shared.counters.data_sent += 1;
         shared.counters.payload_sent += u64::from(payload);
+        // Another message may have its turn than the one for which this was asked.
+        let carries_ack = carries_ack && is_first && last && payload + CARRIED_BYTES <= self.mtu;
         let carried = carries_ack.then(|| self.take_carried_ack(shared, now));
         let message = &shared.messages[index];
         let packet = Packet::Data(Data {
@@ -511,9 +511,13 @@ impl Channel {
     }
 }
 
-fn count_continuation(counters: &mut Counters, is_part: bool) {
-    counters.continuation_packets_sent += 1;
-    counters.continuation_bytes_saved += CONTINUATION_SAVES + if is_part { PART_SAVES } else { 0 };
+#[inline]
+fn count_continuation(counters: &mut Counters, operation: &Operation, is_part: bool) {
+    if *operation == Operation::Continuation {
+        let saves = CONTINUATION_SAVES + if is_part { PART_SAVES } else { 0 };
+        counters.continuation_packets_sent += 1;
+        counters.continuation_bytes_saved += saves;
+    }
 }
 
 fn in_class(mut transmit: Transmit, class: Priority) -> Transmit {

@@ -15,32 +15,17 @@ pub struct CarriedAck {
     window: u16,
 }
 
-/// Which copy of the packet that an acknowledgement names arrived last before it left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Echo {
-    /// Another packet arrived last, so that this acknowledgement tells no round trip.
-    None,
-    /// The packet as it was first sent.
-    Original,
-    /// A retransmission.
-    Retransmission,
-}
-
 impl CarriedAck {
     const PRESENT: NonZeroU32 = NonZeroU32::new(1 << 31).expect("not zero");
     /// The bits of the first word that have a meaning on the wire.
     const DEFINED: u32 =
-        0x00ff_ffff | (AckFlags::ECHO.bits() as u32 | AckFlags::ECHO_RETRY.bits() as u32) << 24;
+        (AckFlags::ECHO.with(AckFlags::ECHO_RETRY).bits() as u32) << 24 | 0x00ff_ffff;
 
-    /// An acknowledgement of every packet up to and including `cumulative`, and a window that is
-    /// as many packets longer. `echo_delay` is the time since the arrival of the echoed packet, in
-    /// units of [`ECHO_DELAY_UNIT_NS`](crate::ECHO_DELAY_UNIT_NS).
-    pub fn new(cumulative: Psn, echo: Echo, echo_delay: u16, window: u16) -> CarriedAck {
-        let flags = match echo {
-            Echo::None => AckFlags::none(),
-            Echo::Original => AckFlags::ECHO,
-            Echo::Retransmission => AckFlags::ECHO.with(AckFlags::ECHO_RETRY),
-        };
+    /// Acknowledges every packet up to and including `cumulative`; the receiver is able to track
+    /// `window` packets after it. Of `flags` only [`AckFlags::ECHO`] and [`AckFlags::ECHO_RETRY`]
+    /// are carried: that packet arrived last, `echo_delay` before this departure, in units of
+    /// [`ECHO_DELAY_UNIT_NS`](crate::ECHO_DELAY_UNIT_NS), saturating.
+    pub fn new(cumulative: Psn, flags: AckFlags, echo_delay: u16, window: u16) -> CarriedAck {
         CarriedAck::from_words([
             u32::from(flags.bits()) << 24 | cumulative.value(),
             u32::from(echo_delay) << 16 | u32::from(window),
@@ -67,15 +52,11 @@ impl CarriedAck {
         Psn::new(self.first.get())
     }
 
-    /// Which copy of the packet [`Self::cumulative`] arrived last before this left, if it did.
+    /// [`AckFlags::ECHO`] if the packet [`Self::cumulative`] arrived last before this left, with
+    /// [`AckFlags::ECHO_RETRY`] if that was a retransmission.
     #[inline]
-    pub fn echo(&self) -> Echo {
-        let flags = AckFlags::from_bits((self.first.get() >> 24) as u8);
-        match (flags.contains(AckFlags::ECHO), flags.contains(AckFlags::ECHO_RETRY)) {
-            (false, _) => Echo::None,
-            (true, false) => Echo::Original,
-            (true, true) => Echo::Retransmission,
-        }
+    pub fn flags(&self) -> AckFlags {
+        AckFlags::from_bits((self.first.get() >> 24) as u8)
     }
 
     /// Time from the echoed packet's arrival to this packet's departure, in units of

@@ -1,10 +1,9 @@
 //! The acknowledgement that a data packet carries, so that it needs no packet of its own.
 
-use super::path_register::in_units;
 use super::{AckState, TpChannel};
 use crate::injected_bug::InjectedBug;
 use crate::shared::Shared;
-use fairway_wire::{CarriedAck, Cci, Echo, Instant};
+use fairway_wire::{CarriedAck, Cci, Instant};
 
 impl AckState {
     /// True if an acknowledgement is due, and a data packet can carry all that it has to report.
@@ -33,16 +32,11 @@ impl AckState {
         now: Instant,
         tp: &TpChannel,
     ) -> CarriedAck {
-        let echo = match (self.echo, self.echo_retry) {
-            (false, _) => Echo::None,
-            (true, false) => Echo::Original,
-            (true, true) => Echo::Retransmission,
-        };
-        let delay = if self.echo { in_units(now.elapsed_since(self.echo_at)) } else { 0 };
+        let (flags, delay) = self.told_echo(now);
         let window = tp.receive().recordable(&shared.bitmap_blocks).min(0xFFFF) as u16;
         self.paths.forget();
         shared.counters.acks_carried += 1;
         self.clear_due();
-        CarriedAck::new(tp.receive().base().minus(1), echo, delay, window)
+        CarriedAck::new(tp.receive().base().minus(1), flags, delay, window)
     }
 }

@@ -1,7 +1,7 @@
 //! Acknowledgements that data packets carry.
 
 use super::*;
-use fairway_wire::{CarriedAck, Data, Echo};
+use fairway_wire::{AckFlags, CarriedAck, Data};
 
 /// A pair that agreed on it, and what side 1 owes when a WRITE of `length` bytes has arrived there.
 fn pair_after_a_write(length: u32) -> Pair {
@@ -51,6 +51,17 @@ fn carried(transmit: &Transmit) -> Option<CarriedAck> {
     data.carried
 }
 
+/// The packet as it arrives, for a test that does not place it, or not at once.
+fn received(transmit: &Transmit) -> Received {
+    Received {
+        route: transmit.route,
+        packet: transmit.packet,
+        payload: transmit.gather.length,
+        ecn: Ecn::Capable,
+        hops: 0,
+    }
+}
+
 /// True if an acknowledgement leaves as a packet of its own, before data that carries none.
 fn goes_alone(sent: &[Transmit]) -> bool {
     matches!(sent[0].packet, Packet::Ack(_)) && sent[1..].iter().all(|data| carried(data).is_none())
@@ -63,7 +74,7 @@ fn an_answer_carries_the_acknowledgement() {
     let sent = pair.sent_by(1);
     assert_eq!(sent.len(), 1, "{sent:?}");
     let ack = carried(&sent[0]).expect("an acknowledgement");
-    assert_eq!((ack.cumulative(), ack.echo()), (Psn::new(0xFF_FFFF), Echo::Original));
+    assert_eq!((ack.cumulative(), ack.flags()), (Psn::new(0xFF_FFFF), AckFlags::ECHO));
     assert_eq!(u64::from(ack.echo_delay()), 3_000 / 64);
     let counters = pair.nics[1].counters();
     assert_eq!((counters.acks_carried, counters.acks_sent), (1, 0));
@@ -131,33 +142,22 @@ fn what_reports_more_goes_alone() {
     pair.deliver(1, &sent[1]);
     pair.write_by(1, 4, 64);
     let answers = pair.sent_by(1);
-    assert!(
-        answers
-            .iter()
-            .all(|answer| !matches!(answer.packet, Packet::Data(_)) || carried(answer).is_none()),
-        "a gap: {answers:?}"
-    );
+    assert!(goes_alone(&answers), "a gap: {answers:?}");
 }
 
-/// A packet has a mark, or the receiver asks for less.
 #[test]
 fn marks_and_pressure_go_alone() {
     let mut pair = Pair::new(0, 2);
     pair.agree_on_carried_acks();
     pair.write_by(0, 1, 64);
     let sent = pair.sent_by(0);
-    let received = Received {
-        route: sent[0].route,
-        packet: sent[0].packet,
-        payload: 64,
-        ecn: Ecn::Congested,
-        hops: 0,
-    };
-    let verdict = pair.nics[1].handle_packet(pair.now, &received);
-    let Verdict::Place(placement) = verdict else { panic!("{verdict:?}") };
-    pair.nics[1].handle_placed(pair.now, placement.token, 0);
+    pair.deliver_marked(&sent[0]);
     pair.write_by(1, 2, 64);
     assert!(goes_alone(&pair.sent_by(1)), "a mark");
+    let mut pair = pair_after_a_write(64);
+    pair.nics[1].set_pressure(true);
+    pair.write_by(1, 2, 64);
+    assert!(goes_alone(&pair.sent_by(1)), "the receiver asks for less");
 }
 
 #[test]
@@ -168,14 +168,7 @@ fn nothing_is_carried_while_a_payload_is_being_placed() {
     pair.write_by(0, 2, 64);
     let sent = pair.sent_by(0);
     pair.deliver(1, &sent[0]);
-    let received = Received {
-        route: sent[1].route,
-        packet: sent[1].packet,
-        payload: 64,
-        ecn: Ecn::Capable,
-        hops: 0,
-    };
-    let verdict = pair.nics[1].handle_packet(pair.now, &received);
+    let verdict = pair.nics[1].handle_packet(pair.now, &received(&sent[1]));
     let Verdict::Place(placement) = verdict else { panic!("{verdict:?}") };
     pair.now = pair.now + Duration::from_us(200);
     pair.nics[1].handle_timeout(pair.now);
@@ -216,7 +209,7 @@ fn a_packet_with_a_wrong_acknowledgement_is_dropped() {
     pair.write_by(1, 2, 64);
     let sent = pair.sent_by(1);
     let Packet::Data(data) = sent[0].packet else { panic!("data") };
-    let ahead = CarriedAck::new(Psn::new(0), Echo::Original, 1, 100);
+    let ahead = CarriedAck::new(Psn::new(0), AckFlags::ECHO, 1, 100);
     let forged = Packet::Data(Data { carried: Some(ahead), ..data });
     pair.deliver(0, &Transmit { packet: forged, ..sent[0] });
     assert_eq!(pair.placed[0], 0);
@@ -232,7 +225,7 @@ fn a_packet_with_a_wrong_acknowledgement_is_dropped() {
     let sent = pair.sent_by(1);
     assert!(goes_alone(&sent), "it was not agreed on");
     let Packet::Data(data) = sent[1].packet else { panic!("data") };
-    let right = CarriedAck::new(Psn::new(0xFF_FFFF), Echo::Original, 1, 100);
+    let right = CarriedAck::new(Psn::new(0xFF_FFFF), AckFlags::ECHO, 1, 100);
     let forged = Packet::Data(Data { carried: Some(right), ..data });
     pair.deliver(0, &Transmit { packet: forged, ..sent[1] });
     assert!(pair.placed[0] == 0 && pair.completions(0).is_empty());
@@ -244,13 +237,7 @@ fn a_trimmed_packet_acknowledges() {
     let mut pair = pair_after_a_write(64);
     pair.write_by(1, 2, 64);
     let sent = pair.sent_by(1);
-    let received = Received {
-        route: sent[0].route,
-        packet: sent[0].packet,
-        payload: 64,
-        ecn: Ecn::Capable,
-        hops: 0,
-    };
-    assert!(matches!(pair.nics[0].handle_trimmed(pair.now, &received), Verdict::Done));
+    let verdict = pair.nics[0].handle_trimmed(pair.now, &received(&sent[0]));
+    assert_eq!(verdict, Verdict::Done);
     assert_eq!((pair.placed[0], pair.completions(0).len()), (0, 1));
 }

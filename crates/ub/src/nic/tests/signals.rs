@@ -21,7 +21,7 @@ impl Pair {
         core::iter::from_fn(|| self.nics[0].poll_transmit(self.now)).collect()
     }
 
-    fn deliver_marked(&mut self, transmit: &Transmit) {
+    pub(super) fn deliver_marked(&mut self, transmit: &Transmit) {
         let received = Received {
             route: transmit.route,
             packet: transmit.packet,

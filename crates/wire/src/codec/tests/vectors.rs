@@ -77,7 +77,7 @@ fn data_vectors() -> [Vector; 9] {
 
 /// A data packet that carries an acknowledgement.
 fn carrying(file: &'static str, operation: Operation, payload: &'static [u8]) -> Vector {
-    let carried = CarriedAck::new(Psn::new(0x00f1_e2d3), Echo::Original, 0x0123, 0x4567);
+    let carried = CarriedAck::new(Psn::new(0x00f1_e2d3), AckFlags::ECHO, 0x0123, 0x4567);
     let data = Data { carried: Some(carried), ..sample_data(operation) };
     packet(file, Packet::Data(data), payload)
 }
