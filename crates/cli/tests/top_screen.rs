@@ -95,9 +95,26 @@ impl Terminal {
     }
 
     fn lines(&self) -> Vec<String> {
-        let emulator = self.emulator.lock().expect("no panic");
-        let (_, columns) = emulator.screen().size();
-        emulator.screen().rows(0, columns.get()).collect()
+        lines(self.emulator.lock().expect("no panic").screen())
+    }
+
+    /// Waits until the screen has been drawn to its end, and returns its lines. The emulator may
+    /// have read a part of what `top` has written.
+    fn drawn(&self) -> Vec<String> {
+        let begun = Instant::now();
+        loop {
+            {
+                let emulator = self.emulator.lock().expect("no panic");
+                let lines = lines(emulator.screen());
+                let (row, _) = emulator.screen().cursor_position();
+                // The last line that is drawn, at the end of which the cursor stays.
+                if lines[usize::from(row)].starts_with("q ends") {
+                    return lines;
+                }
+            }
+            assert!(begun.elapsed() < TIMEOUT, "it is never drawn to its end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Waits until `top` has ended, and returns its exit status and its messages. The terminal must
@@ -139,6 +156,11 @@ impl Drop for Terminal {
         let _ = self.top.kill();
         let _ = self.top.wait();
     }
+}
+
+fn lines(screen: &vt100::Screen) -> Vec<String> {
+    let (_, columns) = screen.size();
+    screen.rows(0, columns.get()).collect()
 }
 
 fn some(count: u16) -> NonZero<u16> {
@@ -285,7 +307,8 @@ fn pressed(seconds: u64) -> Option<()> {
     // Other keys have no effect.
     terminal.press("x\x1b[A");
     terminal.press("t");
-    let flows = terminal.shows("flows", |lines| lines[2].contains("flow tenant weight"));
+    terminal.shows("flows", |lines| lines[2].contains("flow tenant weight"));
+    let flows = terminal.drawn();
     terminal.resize(4, 40);
     let small = terminal
         .shows("less", |lines| lines.len() == 4 && lines[3] != flows[3] && lines[2].len() == 40);

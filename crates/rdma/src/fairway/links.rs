@@ -99,6 +99,7 @@ impl Verbs {
         record.channel = Some(peer);
         record.failed_at = None;
         for local in self.take_waiting(link) {
+            self.set(local, |pair| pair.unparks = true);
             self.advance(core, local);
         }
     }
@@ -107,7 +108,7 @@ impl Verbs {
         let record = &mut self.links[link as usize];
         record.failed_at = Some(clock::now());
         for local in self.take_waiting(link) {
-            self.unreachable(core, local);
+            self.unreachable(core, local, link);
         }
     }
 
@@ -126,24 +127,30 @@ impl Verbs {
         let mut all = std::mem::take(&mut self.links[link as usize].waiting);
         all.retain(|&local| {
             let pair = self.pairs[local as usize].as_deref_mut();
-            pair.is_some_and(|pair| pair.waits_for.take_if(|it| *it == link).is_some())
+            let waits = pair.is_some_and(|pair| pair.waits_for.take_if(|it| *it == link).is_some());
+            waits || self.has_parked(local, link)
         });
         all
     }
 
-    /// Fails the next operation of a queue pair, because its peer cannot be reached.
-    fn unreachable(&mut self, core: &mut Core, local: u32) {
+    /// Fails what waits for a link to a peer that cannot be reached: the next operation of a queue
+    /// pair, or its datagrams, which are lost.
+    fn unreachable(&mut self, core: &mut Core, local: u32, link: u32) {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
-        let status = match pair.config.transport {
-            Transport::Rc => fairway_roce::Status::RetryExceeded,
-            Transport::Uc | Transport::Ud => fairway_roce::Status::Success,
-        };
         let index = pair.begun() as usize;
-        if let Some(send) = pair.sends.get_mut(index) {
-            send.finish(status);
-            pair.next = pair.next.wrapping_add(1);
-            self.complete_ready(core, local);
+        match pair.config.transport {
+            Transport::Ud => self.lose_parked(local, link),
+            transport => {
+                if let Some(send) = pair.sends.get_mut(index) {
+                    send.finish(match transport {
+                        Transport::Rc => fairway_roce::Status::RetryExceeded,
+                        _ => fairway_roce::Status::Success,
+                    });
+                    pair.next = pair.next.wrapping_add(1);
+                }
+            }
         }
+        self.complete_ready(core, local);
         self.advance(core, local);
     }
 }

@@ -48,7 +48,8 @@
 //!   with success.
 //! * A WRITE or READ of no bytes completes in its turn without a request to the peer; unreliable
 //!   connections lose only messages that are refused.
-//! * Datagrams to an unreachable process delay those behind them for up to a second.
+//! * Datagrams to an unreachable process delay the completions of those behind them for up to a
+//!   second.
 //! * A device is reached at its first seven addresses, whatever their families. Two processes have
 //!   a channel for each address by which one reaches the other.
 
@@ -59,6 +60,7 @@ mod immediate_tag;
 mod link;
 mod links;
 mod memory;
+mod parked;
 mod process_completions;
 mod queue;
 mod queue_pair;

@@ -50,8 +50,10 @@ pub(super) struct QueuePair {
     /// The secret of the peer's Jetty.
     pub(super) token: u32,
     pub(super) link: Option<u32>,
-    /// The link that its next operation waits for.
+    /// The link that its next operation waits for, unless it is a datagram.
     pub(super) waits_for: Option<u32>,
+    /// True if datagrams that were put aside may go on.
+    pub(super) unparks: bool,
     /// The channel that carries its sends, from the first one on.
     pub(super) channel: Option<Arc<PeerState>>,
     pub(super) established: bool,
@@ -88,6 +90,7 @@ impl QueuePair {
             token: 0,
             link: None,
             waits_for: None,
+            unparks: false,
             channel: None,
             established: false,
             draining: false,
@@ -122,9 +125,10 @@ impl QueuePair {
             && (begun as usize) < self.sends.len()
     }
 
-    /// True if an operation that was begun uses the segment.
+    /// True if an operation that was begun uses the segment. Bytes of parked ones were copied.
     pub(super) fn uses(&self, segment: SegmentId) -> bool {
-        self.sends.iter().take(self.begun() as usize).any(|send| send.uses(segment))
+        let mut begun = self.sends.iter().take(self.begun() as usize);
+        begun.any(|send| !send.is_parked() && send.uses(segment))
     }
 }
 

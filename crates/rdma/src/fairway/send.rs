@@ -17,8 +17,8 @@ use fairway_ub::{
 };
 
 use super::immediate_tag::ImmediateTag;
-use super::link::{CONNECT_TIMEOUT, DATAGRAM_CONNECT_TIMEOUT};
-use super::memory::{copy, remote};
+use super::link::CONNECT_TIMEOUT;
+use super::memory::remote;
 use super::queue_pair::QueuePair;
 use super::tables::{PAIRS_MAX, Verbs};
 use crate::slot_of;
@@ -36,13 +36,15 @@ pub(super) struct Send {
     /// The ranges of its list that are not empty.
     local: ScatterList,
     length: u32,
-    /// A bounce buffer with the bytes of several ranges.
+    /// A bounce buffer with its bytes, if they were several ranges or had to be copied.
     bounce_buffer: Option<LocalRange>,
+    /// The link that it waits for, or has waited for, put aside (module `parked`).
+    pub(super) parked: Option<u32>,
     /// Number of engine operations that were posted for it; `open` counts those not completed.
     posted: u8,
     open: u8,
     /// True once all were posted.
-    is_begun: bool,
+    pub(super) is_begun: bool,
     /// The status of its completion.
     status: Status,
     value: u64,
@@ -50,7 +52,7 @@ pub(super) struct Send {
 
 /// The result of an attempt to begin a send.
 #[derive(PartialEq, Eq)]
-enum Begun {
+pub(super) enum Begun {
     Yes,
     /// An event must happen first; the attempt is repeated then.
     Later,
@@ -73,9 +75,25 @@ impl Send {
         }
     }
 
+    /// Assigns the copy of its bytes.
+    pub(super) fn copied_to(&mut self, bounce_buffer: LocalRange) {
+        self.bounce_buffer = Some(bounce_buffer);
+    }
+
     /// Ends the send with this status, without having begun it.
     pub(super) fn finish(&mut self, status: Status) {
         (self.status, self.is_begun) = (status, true);
+    }
+
+    /// Returns its bytes if it must be one message, has so many ranges at least, and they have not
+    /// been copied.
+    pub(super) fn uncopied(&self, ranges: usize) -> Option<(ScatterList, u32)> {
+        let whole = matches!(
+            self.work,
+            Work::Send { .. } | Work::Datagram { .. } | Work::Write { immediate: Some(_), .. }
+        );
+        let many = self.local.ranges().len() >= ranges && self.bounce_buffer.is_none();
+        (whole && many).then_some((self.local, self.length))
     }
 
     fn is_done(&self) -> bool {
@@ -136,7 +154,15 @@ impl Verbs {
             if matches!(pair.state, QueuePairState::Error | QueuePairState::SendError) {
                 return self.flush_sends(core, local);
             }
-            if !pair.may_begin() || self.begin(core, local) == Begun::Later {
+            if std::mem::take(&mut pair.unparks) && self.unpark(core, local) == Begun::Later {
+                break;
+            }
+            let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
+            if !pair.may_begin() {
+                break;
+            }
+            let next = pair.begun() as usize;
+            if self.begin(core, local, next) == Begun::Later {
                 break;
             }
             self.set(local, |pair| pair.next = pair.next.wrapping_add(1));
@@ -144,10 +170,9 @@ impl Verbs {
         self.complete_ready(core, local);
     }
 
-    /// Posts the next send to the protocol.
-    fn begin(&mut self, core: &mut Core, local: u32) -> Begun {
+    /// Posts a send to the protocol, or puts it aside: the next one, or one that was put aside.
+    pub(super) fn begin(&mut self, core: &mut Core, local: u32, index: usize) -> Begun {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return Begun::Later };
-        let index = pair.begun() as usize;
         let send = &mut pair.sends[index];
         if send.status != Status::Success {
             send.is_begun = true;
@@ -158,18 +183,10 @@ impl Verbs {
             Ok(channel) => channel,
             Err(begun) => return begun,
         };
-        match self.gather(core, local, index) {
-            Ok(true) => {}
-            Ok(false) => return self.wait(local),
-            Err(Gone) => {
-                self.set(local, |pair| {
-                    pair.sends[index].finish(Status::LocalProtection);
-                    pair.is_failing = true;
-                });
-                return Begun::Yes;
-            }
+        match self.gather(core, local, index, 2) {
+            Ok(()) => self.post_parts(core, local, index, channel),
+            Err(begun) => begun,
         }
-        self.post_parts(core, local, index, channel)
     }
 
     /// Returns the channel for an operation. If there is none, a link is being made, or the
@@ -211,44 +228,22 @@ impl Verbs {
             (pair.channel, pair.waits_for) = (Some(channel), None);
             return Ok(id);
         }
-        let datagram = pair.config.transport == Transport::Ud;
-        if datagram && self.links[link as usize].in_backoff(clock::now()) {
-            pair.sends[index].finish(Status::Success);
-            return Err(Begun::Yes);
+        if pair.config.transport == Transport::Ud {
+            return Err(self.park(core, local, index, link));
         }
         self.wait_for_link(local, link);
-        let timeout = if datagram { DATAGRAM_CONNECT_TIMEOUT } else { CONNECT_TIMEOUT };
-        self.connect(core, link, timeout);
+        self.connect(core, link, CONNECT_TIMEOUT);
         Err(Begun::Later)
     }
 
     /// Makes a queue pair wait until it can go on.
-    fn wait(&mut self, local: u32) -> Begun {
+    pub(super) fn wait(&mut self, local: u32) -> Begun {
         if let Some(pair) = self.pairs[local as usize].as_deref_mut()
             && !std::mem::replace(&mut pair.is_waiting, true)
         {
             self.waiting.push(local);
         }
         Begun::Later
-    }
-
-    /// Copies a send of several ranges that must be one message to one buffer. Returns false if
-    /// there is no memory for that at present.
-    fn gather(&mut self, core: &mut Core, local: u32, index: usize) -> Result<bool, Gone> {
-        let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return Ok(false) };
-        let send = &mut pair.sends[index];
-        let whole = matches!(
-            send.work,
-            Work::Send { .. } | Work::Datagram { .. } | Work::Write { immediate: Some(_), .. }
-        );
-        if !whole || send.local.ranges().len() < 2 || send.bounce_buffer.is_some() {
-            return Ok(true);
-        }
-        let (list, length) = (send.local, send.length);
-        let Ok(bounce_buffer) = self.regions.lend(core, length) else { return Ok(false) };
-        self.set(local, |pair| pair.sends[index].bounce_buffer = Some(bounce_buffer));
-        copy(core, &list, &bounce_buffer, length)?;
-        Ok(true)
     }
 
     fn post_parts(
@@ -475,6 +470,7 @@ fn check(pair: &QueuePair, request: &WorkRequest, mtu: u32) -> Result<Send, Post
         local: ScatterList::new(&ranges[..count]).ok_or(PostError::Length)?,
         length: if atomic { 8 } else { length as u32 },
         bounce_buffer: None,
+        parked: None,
         posted: 0,
         open: 0,
         is_begun: false,

@@ -11,6 +11,7 @@ mod node;
 mod order;
 #[path = "../../../fairway/tests/common/pages.rs"]
 mod pages;
+mod parked;
 #[path = "../verbs/processes.rs"]
 mod processes;
 #[path = "../verbs/progress.rs"]
