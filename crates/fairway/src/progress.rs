@@ -123,7 +123,7 @@ impl Shared {
             if deadline.is_some_and(|deadline| now.is_at_or_after(deadline)) {
                 break None;
             }
-            if unfinished {
+            if unfinished || locked.lingers() {
                 self.run_pending_and_unlock(locked);
                 self.make_way();
                 locked = self.lock();

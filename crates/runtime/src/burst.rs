@@ -13,7 +13,7 @@ use fairway_wire::{Duration, Instant};
 /// waits for an answer in between takes longer.
 const GAP: Duration = Duration::from_us(2);
 /// Number of operations that leave together.
-const TOGETHER: u32 = 16;
+const TOGETHER: u32 = 32;
 /// Operations of up to this many bytes wait, which one packet of a network with jumbo frames holds;
 /// longer ones fill a call on their own.
 pub const SMALL: u32 = 8856;

@@ -33,6 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fairway_wire::{Duration, Instant};
 
 use crate::clock;
+use crate::lingering::Times;
 
 /// A thread shares its core if it has waited for one part in this number of the time, ...
 const SHARED_PART: u64 = 5;
@@ -294,6 +295,11 @@ impl Observed {
 fn baseline() -> Baseline {
     let background = Duration::from_ns(BACKGROUND_NS.load(Ordering::Relaxed));
     Baseline { waited: WAITED.with_borrow_mut(host::Waited::read), background }
+}
+
+/// Reads what shows whether something else needs the core of this thread.
+pub(crate) fn times() -> Times {
+    Times { others: host::time_of_others(), waited: WAITED.with_borrow_mut(host::Waited::read) }
 }
 
 #[cfg(test)]

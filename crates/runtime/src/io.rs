@@ -84,6 +84,8 @@ pub struct Io<C: Companion> {
     polled_at: Instant,
     /// True if packets were received or sent since [`Io::take_polled`].
     successful: bool,
+    /// Bytes received by the last poll.
+    pub(crate) received_bytes: usize,
     /// Duration of the pauses before polls since [`Io::take_paused`].
     paused: Duration,
 }
@@ -259,6 +261,7 @@ impl<C: Companion> Io<C> {
             burst: Burst::default(),
             polled_at: Instant::ZERO,
             successful: false,
+            received_bytes: 0,
             paused: Duration::ZERO,
         }
     }

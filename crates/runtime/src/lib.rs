@@ -21,6 +21,7 @@
 //! | `delayed_ack` | detects applications that answer at once, so that acknowledgements may wait |
 //! | `poll_detector` | detects whether users of verbs poll, or the background thread must drive |
 //! | `crowding` | detects more busy threads than cores, so that polling threads sleep or move |
+//! | `lingering` | lets a thread poll for a moment before it sleeps, where packets come soon |
 //! | `placement` | moves a thread to another core |
 //! | `burst` | lets small operations that are posted one by one leave together |
 //! | `addresses` | addresses of this host and of others |
@@ -53,6 +54,7 @@ mod dscp;
 mod error;
 mod execution;
 mod io;
+mod lingering;
 mod memories;
 mod memory;
 pub mod passing;

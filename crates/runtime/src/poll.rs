@@ -20,6 +20,7 @@ pub fn poll<P: Protocol>(
         return false;
     }
     io.sockets.choose();
+    io.received_bytes = 0;
     let is_idle = io.outbox.is_idle() && !io.outbox.unfinished && !io.burst.waits();
     // What an earlier poll has left to this one is done now.
     let is_complete = io.outbox.take_postponed();

@@ -20,7 +20,7 @@ struct Took {
 }
 
 /// Receives from the sockets that are marked, up to about `budget` packets, and returns their
-/// number.
+/// number. Their bytes are added to [`Io::received_bytes`].
 pub(super) fn receive<P: Protocol>(
     protocol: &mut P,
     io: &mut Io<P::Own>,
@@ -33,6 +33,7 @@ pub(super) fn receive<P: Protocol>(
     {
         let took = receive_from(protocol, io, socket);
         packets += took.packets;
+        io.received_bytes += took.bytes;
         io.sockets.took(socket, took.packets);
         match eagerness {
             Eagerness::AnswerFirst if took.packets == 1 && took.bytes < SMALL => {

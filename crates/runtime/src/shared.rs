@@ -15,6 +15,7 @@ use fairway_wire::Instant;
 use crate::clock;
 use crate::crowding::{self, Advice};
 use crate::io::Io;
+use crate::lingering::Lingering;
 use crate::placement;
 use crate::poll::poll;
 use crate::poll_detector::{self, PollDetector};
@@ -66,6 +67,8 @@ pub struct Locked<P: Protocol> {
     pub asleep: Vec<Option<Asleep>>,
     /// A buffer for ready sockets, lent to an application thread that sleeps on the sockets.
     pub ready: Vec<usize>,
+    /// Whether the thread that drives, if none polls, goes on polling before it sleeps.
+    lingering: Lingering,
 }
 
 /// The time until which a thread sleeps; `None`: until it is woken.
@@ -131,6 +134,11 @@ fn drive_in_background<P: Protocol>(
         shared.make_way();
         return;
     }
+    if locked.lingers() {
+        shared.run_pending_and_unlock(locked);
+        std::hint::spin_loop();
+        return shared.make_way();
+    }
     let until = locked.deadline();
     if !locked.fall_asleep(BACKGROUND, until) {
         return shared.run_pending_and_unlock(locked);
@@ -163,7 +171,13 @@ impl<P: Protocol> Shared<P> {
         assert!((1..=SLEEPERS_MAX).contains(&sleepers.len()), "sleepers are bits of a word");
         let asleep = vec![None; sleepers.len()];
         Shared {
-            locked: Mutex::new(Locked { core, io, asleep, ready: Vec::new() }),
+            locked: Mutex::new(Locked {
+                core,
+                io,
+                asleep,
+                ready: Vec::new(),
+                lingering: Lingering::default(),
+            }),
             contenders: AtomicU32::new(0),
             paused_us: AtomicU32::new(0),
             progress_lock: ProgressLock::new(),
@@ -390,6 +404,13 @@ impl<P: Protocol> Locked<P> {
             Some(io) => poll(&mut self.core, io, eagerness, may_wait),
             None => false,
         }
+    }
+
+    /// True if the thread that has just polled in vain, and would sleep, should poll again
+    /// ([`lingering`](crate::lingering)). Only with one engine.
+    pub fn lingers(&mut self) -> bool {
+        let received = self.io.as_ref().map(|io| io.received_bytes);
+        received.is_some_and(|it| self.lingering.lingers(clock::now(), it, crowding::times))
     }
 
     /// Records that a thread is about to sleep on the descriptors of the only engine. Returns false

@@ -43,6 +43,20 @@ fn switches() -> Option<i64> {
     usage.map(|usage| usage.ru_nvcsw.wrapping_add(usage.ru_nivcsw))
 }
 
+/// Returns the time for which other threads of this process have run. Zero if the kernel does not
+/// tell.
+pub(super) fn time_of_others() -> Duration {
+    let read = |clock| {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the kernel writes one time.
+        let done = unsafe { libc::clock_gettime(clock, &raw mut time) } == 0;
+        done.then(|| Duration::from_ns(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64))
+    };
+    let all = read(libc::CLOCK_PROCESS_CPUTIME_ID);
+    let own = read(libc::CLOCK_THREAD_CPUTIME_ID);
+    all.zip(own).map_or(Duration::ZERO, |(all, own)| all.saturating_sub(own))
+}
+
 /// True if the host has a core for each thread that is running or waits for a core, and this
 /// process may use all of its cores. False also if the kernel does not tell.
 ///
@@ -97,6 +111,23 @@ mod tests {
         let [mut first, mut second] = [Waited::UNREAD; 2];
         let (before, after) = (first.read(), second.read());
         assert!(after >= before && before < Duration::from_secs(1000), "{before:?}");
+    }
+
+    #[test]
+    fn time_of_other_threads_grows_with_theirs() {
+        let before = time_of_others();
+        let works = || while time_of_others().saturating_sub(before) == Duration::ZERO {};
+        // The time of a thread counts for others, not for itself.
+        let seen = std::thread::spawn(move || {
+            let (begun, mut sum) = (time_of_others(), 0_u64);
+            for number in 0..1_000_000_u64 {
+                sum = std::hint::black_box(sum ^ number);
+            }
+            (begun, sum)
+        });
+        seen.join().expect("it ends");
+        works();
+        assert!(time_of_others() > before);
     }
 
     #[test]
