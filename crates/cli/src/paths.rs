@@ -1,7 +1,7 @@
 //! Paths that do not work, and networks that silently drop long packets.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fairway::{LongPackets, PathStats, Peer};
 use serde_json::{Value, json};
@@ -12,6 +12,9 @@ use crate::failure::Failure;
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Payload that every IPv6 network passes: 1,280 bytes with all headers (RFC 8200).
 const PASSES_EVERYWHERE: u32 = 1024;
+
+/// Time within which a path that is out of use and works answers a probe; one is sent every 50 ms.
+const PROBED: Duration = Duration::from_millis(200);
 
 /// Number of short packets that may have been acknowledged meanwhile: probes and messages.
 const SHORT_PACKETS: u64 = 64;
@@ -27,8 +30,17 @@ pub(crate) struct DeadPaths {
 }
 
 impl DeadPaths {
+    /// Waits for a moment while there are such paths: where a program has waited for its core,
+    /// acknowledgements are late, and a path may be out of use until it has answered a probe.
     pub(crate) fn of(peer: &Peer) -> DeadPaths {
-        DeadPaths::among(&peer.stats().paths)
+        let begun = Instant::now();
+        loop {
+            let dead = DeadPaths::among(&peer.stats().paths);
+            if dead.count == 0 || !peer.is_alive() || begun.elapsed() >= PROBED {
+                return dead;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     fn among(paths: &[PathStats]) -> DeadPaths {
