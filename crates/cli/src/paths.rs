@@ -30,16 +30,30 @@ pub(crate) struct DeadPaths {
 }
 
 impl DeadPaths {
-    /// Waits for a moment while there are such paths: where a program has waited for its core,
-    /// acknowledgements are late, and a path may be out of use until it has answered a probe.
+    /// Returns the paths of a peer that are out of use. Waits up to 0.2 s for the answers to probes
+    /// of them: where a program has waited for its core, acknowledgements are late, and paths that
+    /// work are out of use until they have answered a probe.
     pub(crate) fn of(peer: &Peer) -> DeadPaths {
         let begun = Instant::now();
+        DeadPaths::that_stay(
+            || peer.stats().paths,
+            || {
+                std::thread::sleep(Duration::from_millis(5));
+                peer.is_alive() && begun.elapsed() < PROBED
+            },
+        )
+    }
+
+    /// Looks at the paths until none is out of use, or until `wait` returns false.
+    fn that_stay(
+        mut look: impl FnMut() -> Vec<PathStats>,
+        mut wait: impl FnMut() -> bool,
+    ) -> DeadPaths {
         loop {
-            let dead = DeadPaths::among(&peer.stats().paths);
-            if dead.count == 0 || !peer.is_alive() || begun.elapsed() >= PROBED {
+            let dead = DeadPaths::among(&look());
+            if dead.count == 0 || !wait() {
                 return dead;
             }
-            std::thread::sleep(Duration::from_millis(5));
         }
     }
 
@@ -130,6 +144,26 @@ fn acknowledged(peer: &Peer) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn path_that_answers_a_probe_is_not_dead() {
+        let looks = |answers_at: u32| {
+            let mut count = 0;
+            let look = || {
+                count += 1;
+                vec![PathStats { usable: count >= answers_at, ..PathStats::default() }]
+            };
+            let mut waits = 0;
+            let wait = || {
+                waits += 1;
+                waits < 40
+            };
+            let dead = DeadPaths::that_stay(look, wait).count;
+            (dead, count)
+        };
+        assert_eq!([looks(1), looks(10), looks(40)], [(0, 1), (0, 10), (0, 40)]);
+        assert_eq!(looks(41), (1, 40));
+    }
 
     #[test]
     fn dead_ports_are_those_without_a_working_path() {

@@ -1,34 +1,34 @@
-//! Lets a thread that drives the protocol poll for a moment before it sleeps.
+//! Lets the thread that drives the protocol linger: it polls for a moment before it sleeps.
 //!
-//! A program that serves memory makes no calls while its peers read and write: the background
-//! thread does all of it. A peer that waits for each answer before it asks again would find that
-//! thread asleep each time, and waking it takes several times as long as the answer; it also costs
-//! the sender more than the rest of its call. So the thread goes on polling as long as packets keep
-//! coming soon after the ones before. Not if they are many bytes: a stream is received in fewer
-//! calls, and with fewer acknowledgements, by a thread that sleeps until several packets have come.
+//! A program that serves memory makes no calls while its peers read and write: its background
+//! thread does all of the work. A peer that waits for each answer before it sends the next request
+//! would find that thread asleep each time. Waking the thread takes several times as long as the
+//! answer, and costs the sender more than the rest of its call. So the thread polls on as long as
+//! packets keep arriving soon after the ones before. In a stream of long messages it sleeps,
+//! because a thread that is woken when several packets have arrived receives them in fewer calls
+//! and sends fewer acknowledgements.
 //!
-//! The thread does so only while nothing else needs its core: the other threads of the process
-//! hardly run, as those of a program that sleeps meanwhile, and it has not had to wait for its
-//! core. Where packets come more rarely it sleeps at once, so a program without traffic costs no
-//! time, and one with little traffic hardly more. A program that is blocked in a call drives by
-//! that call's thread, to which the same applies.
+//! The thread lingers only while nothing else needs its core: the other threads of the process
+//! hardly run, and it has not had to wait for its core. Where packets arrive rarely it sleeps at
+//! once, so a program without traffic costs no CPU time, and one with little traffic hardly more.
+//! A thread that is blocked in a call drives, too, and lingers by the same rules.
 
 use fairway_wire::{Duration, Instant};
 
 /// Time for which the thread polls in vain before it sleeps.
 const LINGER: Duration = Duration::from_us(50);
-/// Time without packets that polling would have bridged. It is longer than that of polling, because
-/// a thread that sleeps has to be woken before it sees that packets have arrived.
+/// Longest pause between packets that lingering would have bridged. It is longer than [`LINGER`],
+/// because a thread that sleeps sees packets only when it has been woken.
 const BRIDGED: Duration = Duration::from_us(80);
-/// Bytes between two pauses from which on they are part of a stream.
+/// Number of bytes received between two pauses that counts as a part of a stream.
 const STREAM_BYTES: usize = 16 * 1024;
-/// Greatest score of the pauses, by which it is known that packets come soon.
+/// Largest score. Each short pause adds one to the score.
 const SCORE_MAX: u32 = 16;
-/// Score from which on the thread lingers.
+/// Smallest score with which the thread lingers.
 const PROMISING: u32 = 8;
-/// What a long pause, or a part of a stream, costs of the score.
+/// Number by which a long pause, or a part of a stream, lowers the score.
 const COST: u32 = 4;
-/// Time after which the times of the kernel are read again.
+/// Interval at which the kernel's times are read.
 const CHECK_EVERY: Duration = Duration::from_ms(1);
 /// The thread lingers if the other threads have run, and it has itself waited for a core, for less
 /// than one part in this number of the time.
@@ -49,7 +49,7 @@ pub(crate) struct Lingering {
     /// Time of the last poll that received packets, and bytes received since the last pause.
     received_at: Option<Instant>,
     bytes: usize,
-    /// True if the thread has polled in vain or slept since.
+    /// True if the thread has polled in vain or slept since then.
     pauses: bool,
     score: u32,
     /// Time at which `times` were read.

@@ -138,17 +138,14 @@ impl Verbs {
     fn unreachable(&mut self, core: &mut Core, local: u32, link: u32) {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
         let index = pair.begun() as usize;
-        match pair.config.transport {
-            Transport::Ud => self.lose_parked(local, link),
-            transport => {
-                if let Some(send) = pair.sends.get_mut(index) {
-                    send.finish(match transport {
-                        Transport::Rc => fairway_roce::Status::RetryExceeded,
-                        _ => fairway_roce::Status::Success,
-                    });
-                    pair.next = pair.next.wrapping_add(1);
-                }
-            }
+        if pair.config.transport == Transport::Ud {
+            self.lose_parked(local, link);
+        } else if let Some(send) = pair.sends.get_mut(index) {
+            send.finish(match pair.config.transport {
+                Transport::Rc => fairway_roce::Status::RetryExceeded,
+                Transport::Uc | Transport::Ud => fairway_roce::Status::Success,
+            });
+            pair.next = pair.next.wrapping_add(1);
         }
         self.complete_ready(core, local);
         self.advance(core, local);

@@ -17,7 +17,7 @@ use super::tables::Verbs;
 
 impl Send {
     /// True if it waits for a link.
-    pub(super) fn is_parked(&self) -> bool {
+    fn is_parked(&self) -> bool {
         self.parked.is_some() && !self.is_begun
     }
 
@@ -32,8 +32,8 @@ impl Verbs {
     pub(super) fn park(&mut self, core: &mut Core, local: u32, index: usize, link: u32) -> Begun {
         let in_backoff = |verbs: &Verbs| verbs.links[link as usize].in_backoff(clock::now());
         if !in_backoff(self) {
-            // No queue pair waits for a link that no attempt is to make, so none is told if this
-            // fails at once.
+            // Queue pairs wait for a link only while an attempt to make it is under way. So none
+            // waits for this one yet, and none fails here if the attempt fails at once.
             self.connect(core, link, DATAGRAM_CONNECT_TIMEOUT);
         }
         if in_backoff(self) {
@@ -80,8 +80,11 @@ impl Verbs {
         });
     }
 
-    /// Copies a send that must be one message, and has so many ranges at least, to one buffer.
-    /// Fails with how the send goes on if that cannot be done.
+    /// Copies the bytes of a send to one buffer, if the send must be one message and has at least
+    /// `ranges` ranges.
+    ///
+    /// # Errors
+    /// The bytes could not be copied. Returns whether the send has ended, or is to be begun later.
     pub(super) fn gather(
         &mut self,
         core: &mut Core,

@@ -125,10 +125,9 @@ impl QueuePair {
             && (begun as usize) < self.sends.len()
     }
 
-    /// True if an operation that was begun uses the segment. Bytes of parked ones were copied.
+    /// True if an operation that was begun uses the segment.
     pub(super) fn uses(&self, segment: SegmentId) -> bool {
-        let mut begun = self.sends.iter().take(self.begun() as usize);
-        begun.any(|send| !send.is_parked() && send.uses(segment))
+        self.sends.iter().take(self.begun() as usize).any(|send| send.uses(segment))
     }
 }
 

@@ -64,8 +64,10 @@ impl Send {
         self.signaled
     }
 
+    /// True if its bytes are, or will be, in this segment. Bytes that were copied are not.
     pub(super) fn uses(&self, segment: SegmentId) -> bool {
-        self.local.ranges().iter().any(|range| range.segment == segment)
+        let mut ranges = self.local.ranges().iter();
+        self.bounce_buffer.is_none() && ranges.any(|range| range.segment == segment)
     }
 
     /// Marks a send that has not begun as failed, in its turn, if it uses memory that is gone.
