@@ -33,6 +33,11 @@ impl ServerAddress {
     /// localhost has both and a server may be bound to IPv4 alone. This calls the system's resolver
     /// and may block for as long as that does.
     ///
+    /// An address that names no host (`0.0.0.0` or `::`) stands for this host, as it does for TCP.
+    /// A context that is bound to all addresses has it in [`Context::local_addrs`].
+    ///
+    /// [`Context::local_addrs`]: crate::Context::local_addrs
+    ///
     /// # Errors
     /// [`Error::Parameter`] if the text is not `HOST:PORT` or `[IPV6]:PORT`, or the port is 0;
     /// [`Error::UnknownHost`] if the name has no address.
@@ -44,7 +49,7 @@ impl ServerAddress {
         };
         let (host, port) = match &self.0 {
             Given::Address(address) if address.port() == 0 => return Err(wrong(address)),
-            Given::Address(address) => return Ok(vec![*address]),
+            Given::Address(address) => return Ok(vec![of_this_host(*address)]),
             Given::Name(host, port) => (host.clone(), *port),
             Given::Text(text) => match text.parse::<SocketAddr>() {
                 Ok(address) => return ServerAddress::from(address).resolve(),
@@ -60,13 +65,22 @@ impl ServerAddress {
         }
         let unknown = |source| Error::UnknownHost { name: host.clone(), source };
         let mut found: Vec<SocketAddr> =
-            (host.as_str(), port).to_socket_addrs().map_err(&unknown)?.collect();
+            (host.as_str(), port).to_socket_addrs().map_err(&unknown)?.map(of_this_host).collect();
         found.sort_by_key(SocketAddr::is_ipv6);
         found.dedup();
         match found.is_empty() {
             true => Err(unknown(io::Error::from(io::ErrorKind::NotFound))),
             false => Ok(found),
         }
+    }
+}
+
+/// The address itself, or, if it names no host, that of the loopback interface.
+fn of_this_host(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip if !ip.is_unspecified() => address,
+        _ if address.ip() == Ipv6Addr::UNSPECIFIED => (Ipv6Addr::LOCALHOST, address.port()).into(),
+        _ => (Ipv4Addr::LOCALHOST, address.port()).into(),
     }
 }
 

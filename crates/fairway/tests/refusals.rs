@@ -2,12 +2,12 @@
 
 mod common;
 
-use common::{Pair, Side, TIMEOUT, builder, content};
+use common::{Pair, Side, TIMEOUT, builder, content, event_of_peer, exercise, side};
 use fairway::{
-    Completion, Context, Error, JettyOptions, Limits, Memory, Post, Refusal, Rights, SegmentKey,
-    SocketLimit, Status,
+    Completion, Context, DatapathKind, Error, Event, JettyOptions, Limits, Memory, Post, Refusal,
+    Rights, SegmentKey, SocketLimit, Status,
 };
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 /// Posts a WRITE of a few packets and one of a few bytes, and returns the status of each.
@@ -281,6 +281,26 @@ fn connecting_to_an_unused_port_times_out() {
     assert!(matches!(error, Error::Parameter { name: "address", .. }), "{error}");
     // No state remains of the failed attempts.
     assert!(client.peers().is_empty());
+}
+
+/// A context that is bound to all addresses tells of an address that names no host.
+#[test]
+fn an_address_that_names_no_host_is_this_hosts() {
+    let any = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
+    let pairs = any.into_iter().flat_map(|server| any.map(|client| (server, client)));
+    for (server, client) in pairs.filter(|(server, client)| server.is_ipv4() || client.is_ipv6()) {
+        let at = |address| builder().bind(address).datapath(DatapathKind::Udp).build();
+        let (Ok(server), Ok(client)) = (at(server), at(client)) else {
+            eprintln!("SKIPPED: no IPv6 here");
+            continue;
+        };
+        let address = server.local_addrs()[0];
+        assert!(address.ip().is_unspecified(), "{address}");
+        let peer = client.connect(address, TIMEOUT).unwrap();
+        assert!(peer.address().ip().is_loopback(), "{}", peer.address());
+        let Event::Connected(back) = event_of_peer(&server) else { panic!("another event") };
+        exercise(&Pair { client: side(client, peer), server: side(server, back) });
+    }
 }
 
 #[test]
