@@ -276,6 +276,14 @@ pub(crate) struct PerfOptions {
     #[arg(long, value_name = "CORE[,CORE]", value_parser = net::pins)]
     pub(crate) pin: Option<net::Pins>,
 
+    /// Contexts of this side, 1 to 16, each with a thread, sockets and state of its own, and a
+    /// connection to a context of the server; their rates are added up. Both sides need the same
+    /// number. The ports of a server's contexts are 16 apart
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=16),
+          conflicts_with_all = ["latency", "flows", "engines", "trace", "prometheus"])]
+    pub(crate) contexts: u32,
+
     #[command(flatten)]
     pub(crate) flows: FlowOptions,
 

@@ -142,7 +142,7 @@ impl NetOptions {
     /// address.
     pub(crate) fn builder(&self, port: u16, towards: Option<IpAddr>) -> Builder {
         let mut builder = Context::builder()
-            .port(self.bind.and_then(|listen| listen.port).unwrap_or(port))
+            .port(self.first_port(port))
             .engines(self.engines as usize)
             .paths(self.paths)
             .host_pressure(self.host_pressure)
@@ -177,6 +177,11 @@ impl NetOptions {
             builder = builder.emulate(spec.clone(), self.seed);
         }
         builder
+    }
+
+    /// The first port of this side, `port` unless the options name one.
+    pub(crate) fn first_port(&self, port: u16) -> u16 {
+        self.bind.and_then(|listen| listen.port).unwrap_or(port)
     }
 
     /// The names of the policies, including defaults.
@@ -241,21 +246,24 @@ impl NetOptions {
         to: &Service,
         options: &ConnectOptions,
     ) -> Result<(Context, Peer), Failure> {
-        self.connect_with(host, to, options, |builder| builder)
+        self.connect_with(host, 0, to, options, |builder| builder)
     }
 
-    /// Like [`connect`](Self::connect), with further settings. If no program listens at an address
-    /// of the host, its next address is tried.
+    /// Like [`connect`](Self::connect), with further settings, and to a port that is `offset`
+    /// behind the one that `host` names. If no program listens at an address of the host, its next
+    /// address is tried.
     pub(crate) fn connect_with(
         &self,
         host: &str,
+        offset: u16,
         to: &Service,
         options: &ConnectOptions,
         with: impl Fn(Builder) -> Builder,
     ) -> Result<(Context, Peer), Failure> {
         let servers = resolve(host, to.port, self.bind.map(|listen| listen.address))?;
         let mut refused = None;
-        for server in servers {
+        for mut server in servers {
+            server.set_port(port_behind(server.port(), offset)?);
             let context = open(with(self.builder(0, Some(server.ip()))))?;
             match context.connect(server, options.connect_timeout) {
                 Ok(peer) => {
@@ -273,6 +281,19 @@ impl NetOptions {
             }
         }
         Err(refused.map_or_else(|| Failure::failed("the host has no address"), |e| to.explain(e)))
+    }
+}
+
+/// The port that is `offset` behind another; 0, for any port, stays 0.
+pub(crate) fn port_behind(port: u16, offset: u16) -> Result<u16, Failure> {
+    match port {
+        0 => Ok(0),
+        port => port.checked_add(offset).ok_or_else(|| {
+            Failure::usage(format!(
+                "no port is {offset} behind {port}: choose a port of at most {}",
+                u16::MAX - offset
+            ))
+        }),
     }
 }
 

@@ -71,6 +71,15 @@ impl DeadPaths {
         }
     }
 
+    /// The paths of two connections together.
+    pub(crate) fn with(mut self, mut other: DeadPaths) -> DeadPaths {
+        self.count += other.count;
+        self.of += other.of;
+        self.own_ports.append(&mut other.own_ports);
+        self.remote_ports.append(&mut other.remote_ports);
+        self
+    }
+
     /// Description as text; `None` if all paths work or the peer is dead.
     pub(crate) fn text(&self, peer: &Peer) -> Option<String> {
         let DeadPaths { count, of, own_ports, remote_ports } = self;

@@ -6,6 +6,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fairway::{Context, DropReason};
 
@@ -15,6 +16,7 @@ use crate::net::Pins;
 use crate::process::{self, Helper};
 
 mod bandwidth;
+mod contexts;
 mod flows;
 mod inbox;
 mod initiator;
@@ -26,10 +28,12 @@ mod report;
 mod slots;
 mod target;
 
+use contexts::{Place, Server, Together};
 pub(crate) use flows::FlowOptions;
 use message::Packets;
 pub(crate) use operation::Operation;
 pub(crate) use order::OrderOptions;
+use report::Row;
 
 /// Runs the command.
 pub(crate) fn run(options: &PerfOptions) -> Result<(), Failure> {
@@ -52,12 +56,13 @@ pub(crate) fn run(options: &PerfOptions) -> Result<(), Failure> {
     match (options.operation, &options.connect) {
         (Some(operation), Some(server)) if !options.server => {
             pin(options)?;
-            drive(options, operation, server, false)
+            let servers = Server::all_at(server, options.contexts);
+            drive(options, operation, &servers, false)
         }
         (Some(operation), None) if !options.server => both_sides(options, operation),
         _ => {
             pin(options)?;
-            target::serve(options)
+            contexts::each(options.contexts, |index| target::serve(options, index))
         }
     }
 }
@@ -73,30 +78,42 @@ fn pin(options: &PerfOptions) -> Result<(), Failure> {
 fn drive(
     options: &PerfOptions,
     operation: Operation,
-    server: &str,
+    servers: &[Server],
     both_sides_here: bool,
 ) -> Result<(), Failure> {
     if let Some(flows) = &options.flows.flows {
-        let report = flows::measure(options, operation, &flows.0, server)?;
+        let report = flows::measure(options, operation, &flows.0, &servers[0])?;
         let text = if options.json { format!("{}\n", report.json()) } else { report.text() };
         return process::print(&text);
     }
     let policy = options.net.policy_text();
-    let mut first = true;
-    initiator::measure(options, operation, server, |row| {
+    let is_first = AtomicBool::new(true);
+    let together = Together::new(options.contexts);
+    let print = |row: &Row| {
         if options.json {
             return process::print(&format!("{}\n", row.json()));
         }
-        if std::mem::take(&mut first) {
+        if is_first.swap(false, Ordering::Relaxed) {
             process::print(&row.heading(&policy, both_sides_here))?;
         }
         process::print(&row.line())
+    };
+    contexts::each(options.contexts, |index| {
+        let mut options = options.clone();
+        // Contexts draw different random numbers, and write different bytes.
+        options.net.seed = options.net.seed.wrapping_add(2 * u64::from(index));
+        let own_port = contexts::port_offset(index);
+        let place = Place { server: &servers[index as usize], own_port, together: &together };
+        let result = initiator::measure(&options, operation, &place, |row| {
+            together.add(row).as_ref().map_or(Ok(()), print)
+        });
+        together.ended(result)
     })
 }
 
 /// Runs the target as another process of this program, on this machine.
 fn both_sides(options: &PerfOptions, operation: Operation) -> Result<(), Failure> {
-    let (own, other) = cores(options.pin.as_ref(), options.net.engines);
+    let (own, other) = cores(options.pin.as_ref(), options.net.engines.max(options.contexts));
     let program = std::env::current_exe()
         .map_err(|error| Failure::io("find the path of this program", &error))?;
     let mut command = Command::new(program);
@@ -105,26 +122,28 @@ fn both_sides(options: &PerfOptions, operation: Operation) -> Result<(), Failure
     command.arg("--pin").arg(other.map_or("none".into(), |core| core.to_string()));
     command.args(server_arguments(options));
     let mut child = Helper::start(command.stdin(Stdio::null()).stdout(Stdio::piped()))?;
-    let mut line = String::new();
+    let mut servers = Vec::new();
     if let Some(output) = child.0.stdout.take() {
-        BufReader::new(output)
-            .read_line(&mut line)
-            .map_err(|error| Failure::io("receive from the target's process", &error))?;
+        for line in BufReader::new(output).lines().take(options.contexts as usize) {
+            let line =
+                line.map_err(|error| Failure::io("receive from the target's process", &error))?;
+            servers.extend(line.rsplit_once(' ').map(|(_, address)| Server::at(address)));
+        }
     }
-    let Some((_, address)) = line.trim().rsplit_once(' ') else {
+    if servers.len() < options.contexts as usize {
         return Err(Failure::failed("the target's process did not start: see its message above"));
-    };
+    }
     own.map_or(Ok(()), process::pin)?;
-    drive(options, operation, address, true)
+    drive(options, operation, &servers, true)
 }
 
 /// Cores of this process and of the other one.
-fn cores(pins: Option<&Pins>, engines: u32) -> (Option<usize>, Option<usize>) {
+fn cores(pins: Option<&Pins>, threads: u32) -> (Option<usize>, Option<usize>) {
     match pins {
         Some(Pins::Free) => (None, None),
         Some(Pins::Cores(own, other)) => (Some(*own), *other),
         // Several threads need several cores.
-        None if engines > 1 => (None, None),
+        None if threads > 1 => (None, None),
         None => match process::cores()[..] {
             [own, other, ..] => (Some(own), Some(other)),
             _ => (None, None),
@@ -137,10 +156,14 @@ fn server_arguments(options: &PerfOptions) -> Vec<String> {
     let net = &options.net;
     let mut arguments = vec![
         format!("--paths={}", net.paths),
-        format!("--engines={}", net.engines),
         // The two directions draw different random numbers.
         format!("--seed={}", net.seed.wrapping_add(1)),
     ];
+    // A command line has one of these.
+    arguments.push(match options.contexts {
+        1 => format!("--engines={}", net.engines),
+        contexts => format!("--contexts={contexts}"),
+    });
     arguments.extend(net.sockets.map(|sockets| format!("--sockets={sockets}")));
     if net.stats {
         arguments.push("--stats".into());

@@ -60,6 +60,18 @@ fn check(row: &Value, op: &str, size: u64, iterations: u64) {
     assert!(row["verified"].as_u64() >= Some(size), "{row}");
 }
 
+/// Contexts run at the same time, and their results are added up.
+#[test]
+fn several_contexts_are_measured_together() {
+    let all = rows(&["write", "--contexts", "3", "--sizes", "64..128", "--iters", "200"]);
+    assert_eq!(all.len(), 2);
+    for (row, size) in all.iter().zip([64, 128]) {
+        check(row, "write", size, 600);
+        assert_eq!(row["contexts"], 3, "{row}");
+        assert!(row["verified"].as_u64() >= Some(3 * size), "{row}");
+    }
+}
+
 #[test]
 fn every_operation_is_measured_and_verified() {
     for (op, sizes) in OPERATIONS {

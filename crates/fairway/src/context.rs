@@ -35,6 +35,28 @@ use crate::stats::{Stats, statistics};
 /// Clones refer to the same NIC. It lives as long as any of them, or any [`Segment`], [`Jetty`] or
 /// [`Peer`] of it. When the last one is dropped, each peer is notified once and the sockets are
 /// closed. [`Context::shutdown`] makes sure that peers receive the notification.
+///
+/// Contexts share nothing. A program that needs more than one core for the protocol opens several,
+/// and drives each with a thread of its own. They can serve the same memory:
+///
+/// ```
+/// use fairway::{Context, Error, Memory, Rights, Segment};
+///
+/// fn serve(length: usize, cores: usize) -> Result<Vec<(Context, Segment)>, Error> {
+///     let open = |share: Memory| {
+///         let context = Context::builder().bind("127.0.0.1".parse().unwrap()).build()?;
+///         let segment = context.register(share, Rights::READ_WRITE)?;
+///         Ok((context, segment))
+///     };
+///     Memory::zeroed(length)?.shares(cores).into_iter().map(open).collect()
+/// }
+/// # let contexts = serve(4096, 2)?;
+/// # contexts[0].1.write_at(0, &[7])?;
+/// # let mut seen = [0];
+/// # contexts[1].1.read_at(0, &mut seen)?;
+/// # assert_eq!(seen, [7]);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Context {
     handle: Arc<Handle>,

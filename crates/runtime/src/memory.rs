@@ -9,6 +9,7 @@ use std::fs::File;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 pub use guard::install as survive_missing_memory;
 pub use shared_bytes::{Gone, SharedBytes};
@@ -31,6 +32,8 @@ pub struct Memory {
     length: usize,
     writable: bool,
     backing: Backing,
+    /// The memory whose bytes these are, if they have several values ([`Memory::shares`]).
+    owner: Option<Arc<Memory>>,
 }
 
 /// The origin of memory, which determines how it is freed.
@@ -42,7 +45,7 @@ enum Backing {
     Shared { file: i32 },
     /// A vector with this capacity.
     Vector { capacity: usize },
-    /// Memory of another owner.
+    /// Memory that another value, or the caller, owns.
     Borrowed,
     /// No memory.
     Empty,
@@ -106,7 +109,7 @@ impl Memory {
         match self.backing {
             // SAFETY: the descriptor is closed when this value is dropped, and not before.
             Backing::Shared { file } => Some(unsafe { BorrowedFd::borrow_raw(file) }),
-            _ => None,
+            _ => self.owner.as_ref()?.file(),
         }
     }
 
@@ -121,7 +124,7 @@ impl Memory {
         let mut vector = ManuallyDrop::new(vector);
         let backing = Backing::Vector { capacity: vector.capacity() };
         let start = NonNull::new(vector.as_mut_ptr()).unwrap_or(NonNull::dangling());
-        Memory { start, length: vector.len(), writable: true, backing }
+        Memory { start, length: vector.len(), writable: true, backing, owner: None }
     }
 
     /// Maps a whole file. If `writable`, changes to the memory, here or by peers, are written to
@@ -153,7 +156,36 @@ impl Memory {
     /// nothing else is mapped there instead: operations on them fail then.
     pub unsafe fn from_raw(start: NonNull<u8>, length: usize) -> Memory {
         guard::install();
-        Memory { start, length, writable: true, backing: Backing::Borrowed }
+        Memory { start, length, writable: true, backing: Backing::Borrowed, owner: None }
+    }
+
+    /// Returns `count` values of the same bytes, each of which can be registered with a context of
+    /// its own: contexts share nothing, so a program may have one for each core that is to carry
+    /// traffic. The memory is freed when the last value is dropped.
+    ///
+    /// Contexts access the bytes as threads do: aligned words are read and written as a whole,
+    /// atomic operations are atomic among all contexts, and operations of different contexts have
+    /// no order.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), fairway_runtime::SystemError> {
+    /// let memory = fairway_runtime::Memory::zeroed(4096)?;
+    /// let [one, other] = <[_; 2]>::try_from(memory.shares(2)).unwrap();
+    /// assert_eq!(one.start(), other.start());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn shares(self, count: usize) -> Vec<Memory> {
+        let Memory { start, length, writable, .. } = self;
+        let owner = Arc::new(self);
+        let share = || Memory {
+            start,
+            length,
+            writable,
+            backing: Backing::Borrowed,
+            owner: Some(Arc::clone(&owner)),
+        };
+        (0..count).map(|_| share()).collect()
     }
 
     /// Length in bytes.
@@ -171,9 +203,15 @@ impl Memory {
         self.writable
     }
 
-    /// Returns the bytes as a vector, without copying if they came from one. Missing bytes of a
-    /// truncated file are zeros.
-    pub fn into_vec(self) -> Vec<u8> {
+    /// Returns the bytes as a vector, without copying if they came from one and have no other value
+    /// ([`Memory::shares`]). Missing bytes of a truncated file are zeros.
+    pub fn into_vec(mut self) -> Vec<u8> {
+        match self.owner.take().map(Arc::try_unwrap) {
+            Some(Ok(last)) => return last.into_vec(),
+            // The bytes stay in place while they are copied.
+            Some(Err(others)) => self.owner = Some(others),
+            None => {}
+        }
         if let Backing::Vector { capacity } = self.backing {
             let memory = ManuallyDrop::new(self);
             // SAFETY: these are the parts of a vector that `from_vec` forgot, and `memory`, which
@@ -248,13 +286,13 @@ fn map(length: usize, protection: i32, flags: i32, file: i32) -> Result<Memory, 
     let writable = protection & libc::PROT_WRITE != 0;
     if length == 0 {
         let start = NonNull::dangling();
-        return Ok(Memory { start, length, writable, backing: Backing::Empty });
+        return Ok(Memory { start, length, writable, backing: Backing::Empty, owner: None });
     }
     // SAFETY: the kernel chooses the address, so nothing existing is replaced.
     let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, file, 0) };
     match NonNull::new(start.cast::<u8>()) {
         Some(start) if start.as_ptr().cast() != libc::MAP_FAILED => {
-            Ok(Memory { start, length, writable, backing: Backing::Mapped })
+            Ok(Memory { start, length, writable, backing: Backing::Mapped, owner: None })
         }
         _ => Err(SystemError::new(format!("map {length} bytes"), std::io::Error::last_os_error())),
     }

@@ -8,6 +8,7 @@ use fairway_policy::{PolicySpec, SchedulerSpec, Share};
 use serde_json::{Value, json};
 
 use super::bandwidth::{Flow, POLLS_MIN, TIMEOUT, WARM_UP_MAX, WARM_UP_PART};
+use super::contexts::Server;
 use super::initiator::{Link, Session, judge, plan};
 use super::operation::Operation;
 use super::report::Summary;
@@ -189,7 +190,7 @@ pub(super) fn measure(
     options: &PerfOptions,
     operation: Operation,
     sizes: &[u64],
-    server: &str,
+    server: &Server,
 ) -> Result<Report, Failure> {
     if !matches!(operation, Operation::Write | Operation::Read) {
         return Err(Failure::usage(format!(
@@ -197,7 +198,7 @@ pub(super) fn measure(
             operation.name()
         )));
     }
-    let link = Link::open(options, server)?;
+    let link = Link::open(options, server, 0)?;
     let result = measure_over(options, operation, sizes, &link);
     let closed = link.close();
     result.and_then(|report| closed.map(|()| report))

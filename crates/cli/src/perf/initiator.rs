@@ -7,6 +7,7 @@ use fairway::{
     SegmentKey, Status,
 };
 
+use super::contexts::{Place, Server, Together};
 use super::message::{MESSAGE_BYTES, Message, Packets, Run, SLOTS_MAX};
 use super::operation::Operation;
 use super::report::Row;
@@ -15,7 +16,7 @@ use super::{bandwidth, latency, packets};
 use crate::args::PerfOptions;
 use crate::failure::Failure;
 use crate::mailbox::Mailbox;
-use crate::net::PERF;
+use crate::net::{self, PERF};
 use crate::paths::{DeadPaths, Watch};
 use crate::printable::printable_reason;
 use crate::trace::Tracer;
@@ -65,19 +66,19 @@ pub(super) struct Measured {
     pub(super) latency: Option<super::report::Summary>,
 }
 
-/// Measures every row that `options` request, with the server at `server`, and passes each to
+/// Measures every row that `options` request, at the place of one context, and passes each to
 /// `out`.
 pub(super) fn measure(
     options: &PerfOptions,
     operation: Operation,
-    server: &str,
-    mut out: impl FnMut(&Row) -> Result<(), Failure>,
+    place: &Place<'_>,
+    mut out: impl FnMut(Row) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let sizes = sizes(options, operation)?;
-    let link = Link::open(options, server)?;
+    let link = Link::open(options, place.server, place.own_port)?;
     let result = sizes.into_iter().try_for_each(|size| {
-        let row = row(options, operation, &link, size)?;
-        out(&row)
+        let row = row(options, operation, &link, size, place.together)?;
+        out(row)
     });
     let closed = link.close();
     result.and(closed)
@@ -85,10 +86,18 @@ pub(super) fn measure(
 
 impl Link {
     /// Connects to a server.
-    pub(super) fn open(options: &PerfOptions, server: &str) -> Result<Link, Failure> {
+    pub(super) fn open(
+        options: &PerfOptions,
+        server: &Server,
+        own_port: u16,
+    ) -> Result<Link, Failure> {
         let threads = options.flows.control_threads;
-        let with = |builder: Builder| builder.control_threads(threads);
-        let (context, peer) = options.net.connect_with(server, &PERF, &options.connection, with)?;
+        let port = net::port_behind(options.net.first_port(0), own_port)?;
+        let with = |builder: Builder| builder.control_threads(threads).port(port);
+        let Server { host, port_offset } = server;
+        let connection = &options.connection;
+        let (context, peer) =
+            options.net.connect_with(host, *port_offset, &PERF, connection, with)?;
         let mailbox = Mailbox::new(&context, None, MESSAGE_BYTES)?;
         let tracer = Tracer::start(&context, &options.trace, &options.net.policy_text())?;
         Ok(Link { context, peer, mailbox, tracer })
@@ -128,9 +137,11 @@ fn row(
     operation: Operation,
     link: &Link,
     size: u64,
+    together: &Together,
 ) -> Result<Row, Failure> {
     let run = plan(options, operation, link, size)?;
     let mut session = Session::open(link, run, options.corrupt_for_test)?;
+    together.meet()?;
     let before = packets(&link.context);
     let ports_before = link.context.counters().port;
     let measured = if options.latency {
@@ -152,6 +163,7 @@ fn row(
         paths: link.peer.paths(),
         port_pairs: link.peer.port_pairs(),
         channels: link.peer.stats().channels,
+        contexts: 1,
         mtu: link.peer.mtu(),
         depth: run.depth,
         buffer_bytes: Slots::stride(size) * u64::from(run.slots),

@@ -23,6 +23,8 @@ pub(super) struct Row {
     pub(super) port_pairs: u32,
     /// Number of channels of the connection: as many as both sides have engines.
     pub(super) channels: usize,
+    /// Number of contexts of each side; all other values but sums are those of one.
+    pub(super) contexts: u32,
     pub(super) mtu: u32,
     pub(super) depth: u32,
     pub(super) buffer_bytes: u64,
@@ -68,6 +70,25 @@ impl Summary {
 }
 
 impl Row {
+    /// This row and that of another context, which ran at the same time: what they have moved, in
+    /// the time that gives the sum of their rates.
+    pub(super) fn beside(self, other: Row) -> Row {
+        let rate = |row: &Row| row.measured.iterations as f64 / row.measured.seconds;
+        let iterations = self.measured.iterations + other.measured.iterations;
+        let seconds = iterations as f64 / (rate(&self) + rate(&other));
+        let measured = Measured { iterations, seconds, ..self.measured };
+        Row {
+            measured,
+            lost: self.lost + other.lost,
+            contexts: self.contexts + other.contexts,
+            buffer_bytes: self.buffer_bytes + other.buffer_bytes,
+            packets: self.packets.with(other.packets),
+            verified: self.verified + other.verified,
+            dead_paths: self.dead_paths.with(other.dead_paths),
+            ..self
+        }
+    }
+
     fn gbps(&self) -> f64 {
         8.0 * self.size as f64 * self.mops() / 1e3
     }
@@ -90,6 +111,7 @@ impl Row {
             "paths": self.paths,
             "port_pairs": self.port_pairs,
             "channels": self.channels,
+            "contexts": self.contexts,
             "mtu": self.mtu,
             "depth": self.depth,
             "buffer_bytes": self.buffer_bytes,
@@ -128,7 +150,7 @@ impl Row {
     /// Heading with the values that all rows share, and the names of the columns.
     pub(super) fn heading(&self, policy: &str, both_sides_here: bool) -> String {
         let Row { operation, mode, datapath, paths, channels, mtu, .. } = self;
-        let Row { depth, buffer_bytes, order, .. } = self;
+        let Row { depth, buffer_bytes, order, contexts, .. } = self;
         let what = match (*mode, operation) {
             ("bandwidth", _) => "bandwidth",
             ("ping-pong", _) => "latency: half the time to the peer's application and back",
@@ -142,10 +164,11 @@ impl Row {
         let mut text = format!(
             "---------------------------------------------------------------------------------\n \
              fairway perf {} ({what}), {place}, by {datapath}\n \
-             paths {paths}, channels {channels}, packets of {mtu} bytes, depth {depth}, buffer {} per side, {policy}\n \
+             {}paths {paths}, channels {channels}, packets of {mtu} bytes, depth {depth}, buffer {} per side, {policy}\n \
              order {}, tag {}{}\n\
              ---------------------------------------------------------------------------------\n",
             operation.name(),
+            if *contexts == 1 { String::new() } else { format!("contexts {contexts}, each: ") },
             show_size(*buffer_bytes),
             order.mode_name(),
             order.tag_name(),

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use fairway::{Completion, CompletionKind, Context, Jetty, JettyOptions, Peer, Post, Status};
 
+use super::contexts::port_offset;
 use super::inbox::{Arrival, PutBox};
 use super::message::{JETTY, MESSAGE_BYTES, Message, Packets, Run, SLOTS_MAX};
 use super::operation::Operation;
@@ -36,10 +37,12 @@ const UNRELIABLE_LAST: Duration = Duration::from_millis(20);
 /// Bit by which completions of this side's answers differ from those of receives.
 const ANSWER: u64 = 1 << 32;
 
-/// Serves clients, one session after the other, until a signal requests the end of the process.
-pub(super) fn serve(options: &PerfOptions) -> Result<(), Failure> {
+/// Serves clients, one session after the other, with context `index` of this side, until a signal
+/// requests the end of the process.
+pub(super) fn serve(options: &PerfOptions, index: u32) -> Result<(), Failure> {
     process::catch_signals();
-    let builder = options.net.builder(PERF.port, None);
+    let port = net::port_behind(options.net.first_port(PERF.port), port_offset(index))?;
+    let builder = options.net.builder(PERF.port, None).port(port);
     let context = net::open(builder.control_threads(options.flows.control_threads))?;
     let tracer = Tracer::start(&context, &options.trace, &options.net.policy_text())?;
     let mailbox = Mailbox::new(&context, Some(JETTY), MESSAGE_BYTES)?;

@@ -78,6 +78,53 @@ fn foreign_memory_is_left_alone() {
 }
 
 #[test]
+fn shares_are_the_same_bytes_until_the_last_is_dropped() {
+    let vector = vec![7_u8; 5000];
+    let start = vector.as_ptr();
+    let mut shares = Memory::from_vec(vector).shares(3);
+    for (at, share) in shares.iter().enumerate() {
+        share.bytes(at, 1).write(&[at as u8]).unwrap();
+    }
+    for share in &shares {
+        assert!(share.bytes(0, 4).equals(&[0, 1, 2, 7]).unwrap());
+    }
+    let copy = shares.pop().unwrap().into_vec();
+    assert_ne!(copy.as_ptr(), start, "others have the bytes");
+    assert_eq!(copy[..4], [0, 1, 2, 7]);
+    drop(shares.pop());
+    let last = shares.pop().unwrap().into_vec();
+    assert_eq!(last.as_ptr(), start, "not copied");
+    assert_eq!(last, copy);
+}
+
+#[test]
+fn shares_of_shared_memory_can_be_mapped() {
+    if cfg!(miri) {
+        return;
+    }
+    let shares = Memory::shared(4096).unwrap().shares(2);
+    assert!(shares.iter().all(|share| share.file().is_some()));
+}
+
+/// Contexts change words without a common lock.
+#[test]
+fn words_of_shares_change_atomically() {
+    let rounds: u32 = if cfg!(miri) { 50 } else { 20_000 };
+    let mut shares = Memory::zeroed(64).unwrap().shares(3);
+    let reader = shares.pop().unwrap();
+    std::thread::scope(|scope| {
+        for share in &shares {
+            scope.spawn(move || {
+                for _ in 0..rounds {
+                    share.bytes(8, 8).change(AtomicOperator::Add, 1, 0).unwrap();
+                }
+            });
+        }
+    });
+    assert!(reader.bytes(8, 8).equals(&u64::from(2 * rounds).to_ne_bytes()).unwrap());
+}
+
+#[test]
 fn words_change_by_the_operator() {
     let memory = Memory::zeroed(16).unwrap();
     for width in [4, 8] {
