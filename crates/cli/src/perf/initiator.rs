@@ -170,7 +170,8 @@ fn row(
 fn datapath(before: &PortCounters, after: &PortCounters) -> &'static str {
     let in_memory = after.packets_sent_in_memory - before.packets_sent_in_memory;
     let as_frames = after.packets_sent_as_frames - before.packets_sent_as_frames;
-    let all = after.packets_sent - before.packets_sent;
+    let introductions = after.introductions_sent - before.introductions_sent;
+    let all = after.packets_sent - before.packets_sent - introductions;
     match after.packets_sent_by_rnic - before.packets_sent_by_rnic {
         0 => {}
         by_rnic if by_rnic == all => return "rdma",

@@ -180,7 +180,9 @@ impl QueuePairs {
         self.note.clear();
         if self.note.push(&bytes, RawSlice::EMPTY).is_ok() {
             // A message that is lost is repeated.
-            let _ = self.port.send(socket, to, &self.note);
+            if matches!(self.port.send(socket, to, &self.note), Ok(Sent::All)) {
+                self.port.counters_mut().introductions_sent += 1;
+            }
         }
     }
 
