@@ -1,5 +1,5 @@
-//! The datapath `rdma` over soft-RoCE: Fairway's own packets through queue pairs of the kernel's
-//! RDMA device, by Debian's verbs library.
+//! The datapaths `rdma` and `rdma-uc` over soft-RoCE: Fairway's own packets through queue pairs of
+//! the kernel's RDMA device, by Debian's verbs library.
 //!
 //! Between two guests, within one, and between a guest and this host, whose side has Fairway's own
 //! verbs library. `fairway perf` compares the bytes of each operation; of copied files, hashes are
@@ -54,11 +54,18 @@ struct Row {
     server: Place,
     client: Place,
     is_six: bool,
+    /// Value of the option --datapath.
+    datapath: &'static str,
 }
 
 impl Row {
     const fn new(name: &'static str, work: Work, server: Place, client: Place) -> Row {
-        Row { name, work, server, client, is_six: false }
+        Row { name, work, server, client, is_six: false, datapath: "rdma" }
+    }
+
+    /// A row over connections.
+    const fn connected(name: &'static str, work: Work, server: Place, client: Place) -> Row {
+        Row { datapath: "rdma-uc", ..Row::new(name, work, server, client) }
     }
 
     /// The sides, as the table shows them.
@@ -111,6 +118,15 @@ const ROWS: &[Row] = &[
     Row::new("rdma: send", SEND, HERE, FIRST),
     Row::new("rdma: copy", Work::Copy, FIRST, HERE),
     Row::new("rdma: copy", Work::Copy, HERE, FIRST),
+    Row::connected("rdma-uc: write", WRITE, FIRST, SECOND),
+    Row { is_six: true, ..Row::connected("rdma-uc: write, IPv6", WRITE, FIRST, SECOND) },
+    Row::connected("rdma-uc: send", SEND, FIRST, SECOND),
+    Row::connected("rdma-uc: copy", Work::Copy, FIRST, SECOND),
+    Row::connected("rdma-uc: write", WRITE, FIRST, FIRST),
+    Row::connected("rdma-uc: write", WRITE, FIRST, HERE),
+    Row::connected("rdma-uc: write", WRITE, HERE, FIRST),
+    Row::connected("rdma-uc: copy", Work::Copy, FIRST, HERE),
+    Row::connected("rdma-uc: copy", Work::Copy, HERE, FIRST),
 ];
 
 /// What rows are run with.
@@ -158,7 +174,7 @@ impl Runner<'_> {
     /// Runs a row. Returns what was carried.
     fn run(&self, row: &Row) -> io::Result<String> {
         let own = row.server.address(row.is_six);
-        let common = format!("--datapath rdma --bind {own}");
+        let common = format!("--datapath {} --bind {own}", row.datapath);
         let command = match row.work {
             Work::Perf(_) => format!("perf --server --engines 2 {common}"),
             Work::Copy => {
@@ -182,13 +198,14 @@ impl Runner<'_> {
     /// Runs the client's command. Returns the number of bytes that were compared.
     fn client(&self, row: &Row) -> io::Result<u64> {
         let (own, server) = (row.client.address(row.is_six), row.server.address(row.is_six));
-        let common = format!("--json --connect-timeout 30s --datapath rdma --bind {own}");
+        let datapath = row.datapath;
+        let common = format!("--json --connect-timeout 30s --datapath {datapath} --bind {own}");
         let server = if row.is_six { format!("[{server}]") } else { server };
         match row.work {
             Work::Perf(arguments) => {
                 let command = format!("perf {arguments} {common} --connect {server}");
                 let text = self.ask(row.client, &command)?;
-                compared(&text)
+                compared(&text, datapath)
             }
             Work::Copy => self.copy(row, &common, &server),
         }
@@ -291,7 +308,7 @@ impl Runner<'_> {
 }
 
 /// Checks what `fairway perf` has reported. Returns the number of bytes that it has compared.
-fn compared(text: &str) -> io::Result<u64> {
+fn compared(text: &str, datapath: &str) -> io::Result<u64> {
     let rows = text.lines().filter(|line| line.starts_with('{'));
     let rows: Vec<Value> = rows.filter_map(|line| serde_json::from_str(line).ok()).collect();
     let Some(last) = rows.last() else {
@@ -300,7 +317,8 @@ fn compared(text: &str) -> io::Result<u64> {
     // The first packets take UDP, until the queue pairs are known.
     let way = last["datapath"].as_str().unwrap_or_default();
     let bytes: u64 = rows.iter().filter_map(|row| row["verified"].as_u64()).sum();
-    if !way.contains("rdma") || bytes == 0 || last["lost"] != 0 {
+    let takes_it = way.split(' ').next() == Some(datapath);
+    if !takes_it || bytes == 0 || last["lost"] != 0 {
         return Err(io::Error::other(format!("{bytes} bytes compared, by '{way}': {last}")));
     }
     Ok(bytes)

@@ -27,6 +27,8 @@ pub struct PortCounters {
     pub packets_received_as_frames: u64,
     /// Packets among those sent that an RDMA NIC has taken.
     pub packets_sent_by_rnic: u64,
+    /// Packets among those that have taken a connected queue pair (UC).
+    pub packets_sent_connected: u64,
     /// Packets among those received that came from an RDMA NIC.
     pub packets_received_by_rnic: u64,
     /// Packets from an RDMA NIC that were dropped, because no peer has introduced their sender.
@@ -62,6 +64,7 @@ impl std::ops::AddAssign for PortCounters {
         self.packets_sent_as_frames += other.packets_sent_as_frames;
         self.packets_received_as_frames += other.packets_received_as_frames;
         self.packets_sent_by_rnic += other.packets_sent_by_rnic;
+        self.packets_sent_connected += other.packets_sent_connected;
         self.packets_received_by_rnic += other.packets_received_by_rnic;
         self.rnic_packets_dropped += other.rnic_packets_dropped;
         self.introductions_sent += other.introductions_sent;
