@@ -97,7 +97,7 @@ deny:      ## Licences, sources and known vulnerabilities of dependencies (needs
 	$(CARGO) audit
 	$(CARGO) audit --file fuzz/Cargo.lock
 
-interop:   ## Programs under Fairway against the same in a soft-RoCE guest: make interop RXE_PEER=path
+interop:   ## Programs and the datapath rdma against soft-RoCE guests: make interop RXE_PEER=path
 	$(CARGO) build --release --package fairway-cli --package xtask
 	$(XTASK) verbs
 	$(XTASK) interop --peer $(RXE_PEER)

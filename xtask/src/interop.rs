@@ -5,13 +5,14 @@
 //! (`up N`, `down`, `spawn`, `exec`, `wait`, `kill`, `info`; see `shared/tools`), given by path.
 
 mod cases;
+mod datapath;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::programs::{Scratch, catch_signals, check_signals, fairway, output};
 use cases::{CASES, Case, Side};
@@ -33,6 +34,12 @@ struct Options {
     only: Option<String>,
     loss_percent: u32,
     json: bool,
+}
+
+impl Options {
+    fn wants(&self, name: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| name.contains(only))
+    }
 }
 
 fn parse(arguments: &[String]) -> io::Result<Options> {
@@ -69,48 +76,83 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
     catch_signals();
     let scratch = Scratch::new("interop")?;
     let exchange = compile(&scratch.0)?;
-    println!("building and starting the guest");
+    println!("building and starting the guests");
     let guests = Guests::start(&options.peer, &exchange)?;
     if options.loss_percent > 0 {
         let loss = options.loss_percent;
-        guests.guest(&format!("tc qdisc replace dev eth0 root netem loss {loss}%"))?;
+        for number in [1, 2] {
+            let command = format!("tc qdisc replace dev eth0 root netem loss {loss}%");
+            guests.run_in(number, &command)?;
+        }
         println!("{loss} % of all packets are lost, in each direction");
     }
-    let mut results = Vec::new();
+    let mut results = Results::default();
     println!("{:<22} {:<26} {:>7}  result", "program", "server", "s");
-    let wanted = |case: &&Case| {
-        let named = options.only.as_ref().is_none_or(|only| case.name.contains(only));
-        named && (case.recovers || options.loss_percent == 0)
-    };
-    for case in CASES.iter().filter(wanted) {
+    cases(&options, &guests, &exchange, &mut results)?;
+    datapath::run(&options, &guests, &mut results)?;
+    drop(guests);
+    results.end(options.json)
+}
+
+/// Runs the programs between the guest and this host.
+fn cases(
+    options: &Options,
+    guests: &Guests,
+    exchange: &Path,
+    results: &mut Results,
+) -> io::Result<()> {
+    let recovers = |case: &&Case| case.recovers || options.loss_percent == 0;
+    for case in CASES.iter().filter(|case| options.wants(case.name)).filter(recovers) {
         for server in [Side::Guest, Side::Here] {
             check_signals()?;
-            let pair = Pair { guests: &guests, exchange: &exchange, loss: options.loss_percent };
-            let begun = Instant::now();
-            let result = pair.run(case, server);
-            let seconds = begun.elapsed().as_secs_f64();
-            let (good, text) = match &result {
-                Ok(()) => (true, "passed".to_owned()),
-                Err(error) => (false, format!("FAILED: {error}")),
-            };
-            println!("{:<22} {:<26} {:>7.1}  {text}", case.name, server.name(), seconds);
-            io::stdout().flush()?;
-            results.push(json!({
-                "program": case.name, "listens": server.name(), "seconds": seconds,
-                "passed": good, "text": text,
-            }));
+            let pair = Pair { guests, exchange, loss: options.loss_percent };
+            results.take((case.name, server.name()), || pair.run(case, server).map(|()| None))?;
         }
     }
-    drop(guests);
-    if options.json {
-        println!("{}", serde_json::to_string_pretty(&results)?);
+    Ok(())
+}
+
+/// Results of all rows.
+#[derive(Default)]
+struct Results(Vec<Value>);
+
+impl Results {
+    /// Runs a row, and prints its result.
+    fn take(
+        &mut self,
+        (program, server): (&str, &str),
+        run: impl FnOnce() -> io::Result<Option<String>>,
+    ) -> io::Result<()> {
+        let begun = Instant::now();
+        let result = run();
+        let seconds = begun.elapsed().as_secs_f64();
+        let (good, text) = match result {
+            Ok(None) => (true, "passed".to_owned()),
+            Ok(Some(what)) => (true, format!("passed: {what}")),
+            Err(error) => (false, format!("FAILED: {error}")),
+        };
+        println!("{program:<22} {server:<26} {seconds:>7.1}  {text}");
+        io::stdout().flush()?;
+        self.0.push(json!({
+            "program": program, "listens": server, "seconds": seconds,
+            "passed": good, "text": text,
+        }));
+        Ok(())
     }
-    let failed = results.iter().filter(|r| r["passed"] == false).count();
-    println!("{} of {} passed", results.len() - failed, results.len());
-    if results.is_empty() {
-        return Err(io::Error::other("no case has this name"));
+
+    /// Prints the sum. Fails if a row has failed, or if there is none.
+    fn end(&self, as_json: bool) -> io::Result<()> {
+        let Results(results) = self;
+        if as_json {
+            println!("{}", serde_json::to_string_pretty(results)?);
+        }
+        let failed = results.iter().filter(|result| result["passed"] == false).count();
+        println!("{} of {} passed", results.len() - failed, results.len());
+        if results.is_empty() {
+            return Err(io::Error::other("no case has this name"));
+        }
+        if failed > 0 { Err(io::Error::other(format!("{failed} failed"))) } else { Ok(()) }
     }
-    if failed > 0 { Err(io::Error::other(format!("{failed} failed"))) } else { Ok(()) }
 }
 
 /// Compiles the program that compares every byte; the same file runs in the guest.
@@ -135,23 +177,19 @@ pub struct Guests {
 
 impl Guests {
     fn start(script: &Path, exchange: &Path) -> io::Result<Guests> {
-        let guests = Guests::boot(script, None)?;
+        let guests = Guests::boot_many(script, 2)?;
         std::fs::copy(exchange, guests.share.join("exchange"))?;
         Ok(guests)
     }
 
     /// Boots a guest with additional packages.
     pub fn start_with(script: &Path, name: &str, packages: &str) -> io::Result<Guests> {
-        Guests::boot(script, Some((name.to_owned(), packages.to_owned())))
+        Guests::boot_as(script, Some((name.to_owned(), packages.to_owned())), 1)
     }
 
     /// Boots `count` guests on one bridge.
     pub fn boot_many(script: &Path, count: usize) -> io::Result<Guests> {
         Guests::boot_as(script, None, count)
-    }
-
-    fn boot(script: &Path, variant: Option<(String, String)>) -> io::Result<Guests> {
-        Guests::boot_as(script, variant, 1)
     }
 
     fn boot_as(
@@ -177,6 +215,12 @@ impl Guests {
     /// The folder that is `/host` in the guest.
     pub fn share(&self) -> &Path {
         &self.share
+    }
+
+    /// The folder that is `/host` in guest `number`.
+    fn share_of(&self, number: u32) -> PathBuf {
+        let own = format!("g{number}/share");
+        self.share.ancestors().nth(2).map_or_else(PathBuf::new, |run| run.join(own))
     }
 
     fn script(&self, arguments: &[&str]) -> Command {

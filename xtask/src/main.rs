@@ -41,7 +41,9 @@ const USAGE: &str = "usage: xtask TASK
                              measure against raw peers; Markdown to stdout, JSON to target/bench.json
   clients [OPTIONS]          run RDMA programs over both providers; a table of results (clients --help)
   interop --peer SCRIPT [--case NAME] [--loss PERCENT] [--json]
-                             run programs here against the same programs in a guest with soft-RoCE
+                             run programs here against the same programs in a guest with soft-RoCE;
+                             and (cases `rdma..`) the datapath rdma over soft-RoCE, between two
+                             guests, in one, and between a guest and this host
   man                        write the manual pages to man/
   pyverbs --tests FOLDER [--provider NAME] [--module NAME] [--peer SCRIPT]
                              run rdma-core's Python tests over both providers and in a soft-RoCE guest

@@ -67,8 +67,9 @@ pub(crate) struct NetOptions {
     /// Way of the packets: udp; shm, memory shared with a peer of the same user on this host; xdp,
     /// frames past the kernel's network stack (needs --bind and capabilities), else udp;
     /// rdma[:DEVICE[:PORT]], queue pairs of an RDMA NIC to peers that have it, too, else udp;
-    /// rdma-or-udp, the same, but udp where there is no NIC; or auto, shm where that is possible,
-    /// else udp [default: FAIRWAY_DATAPATH, or auto]
+    /// rdma-uc, the same with connections (UC); rdma-or-udp, as rdma, but udp where there is no
+    /// NIC; or auto, shm where that is possible, else udp
+    /// [default: FAIRWAY_DATAPATH, or auto]
     #[arg(long, value_name = "NAME")]
     pub(crate) datapath: Option<DatapathKind>,
 

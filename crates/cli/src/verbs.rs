@@ -130,7 +130,7 @@ impl RunOptions {
                 _ => None,
             });
         let fairway = chosen == Some(Provider::Fairway);
-        if matches!(self.datapath, Some(DatapathKind::Rdma(_) | DatapathKind::RdmaOrUdp(_))) {
+        if self.datapath.is_some_and(DatapathKind::is_over_rnic) {
             return Err(Failure::usage(
                 "--datapath rdma is not for the verbs library, which would lie below itself: use \
                  auto, udp, shm or xdp",

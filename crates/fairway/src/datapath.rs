@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use fairway_port::rnic::RnicChoice;
 use fairway_port::{FallenBack, UdpPort};
-use fairway_runtime::{Frames, QueuePairs, SharedMemory};
+use fairway_runtime::{Frames, QueuePairs, RnicService, SharedMemory};
 
 use crate::error::Error;
 
@@ -14,8 +14,10 @@ use crate::error::Error;
 const VARIABLE: &str = "FAIRWAY_DATAPATH";
 /// The name of the datapath over an RDMA NIC, which a device may follow.
 const RDMA: &str = "rdma";
+const RDMA_UC: &str = "rdma-uc";
 const RDMA_OR_UDP: &str = "rdma-or-udp";
-const REMEDY: &str = "use auto, udp, shm, xdp, rdma[:DEVICE[:PORT]] or rdma-or-udp[:DEVICE[:PORT]]";
+const REMEDY: &str = "use auto, udp, shm, xdp, rdma[:DEVICE[:PORT]], rdma-uc[:DEVICE[:PORT]] or \
+                      rdma-or-udp[:DEVICE[:PORT]]";
 
 /// The way that packets take ([`crate::Builder::datapath`]). The operations, their order and their
 /// guarantees are the same for all of them.
@@ -43,12 +45,21 @@ pub enum DatapathKind {
     /// As [`DatapathKind::Rdma`], but UDP where there is no verbs library or no such NIC:
     /// [`Context::datapath_fallback`](crate::Context::datapath_fallback) tells the reason.
     RdmaOrUdp(RnicChoice),
+    /// As [`DatapathKind::Rdma`], with a connection (UC) for each path to peers that have this
+    /// datapath, too. Building a context also fails where the NIC has no connected queue pairs.
+    RdmaUc(RnicChoice),
 }
 
 impl DatapathKind {
     /// True if bytes may pass between processes of this host through memory, without packets.
     pub fn shares_memory(self) -> bool {
         matches!(self, DatapathKind::Auto | DatapathKind::Shm)
+    }
+
+    /// True if packets take an RDMA NIC, where that is possible.
+    pub fn is_over_rnic(self) -> bool {
+        use DatapathKind::{Rdma, RdmaOrUdp, RdmaUc};
+        matches!(self, Rdma(_) | RdmaOrUdp(_) | RdmaUc(_))
     }
 
     /// The datapath that the environment names, or the default.
@@ -76,15 +87,27 @@ impl DatapathKind {
             DatapathKind::Auto => Ok(SharedMemory::with_sockets(port)),
             DatapathKind::Shm => Ok(Box::new(SharedMemory::alone(port)?)),
             DatapathKind::Xdp => Ok(Box::new(Frames::open(port)?)),
-            DatapathKind::Rdma(choice) => match QueuePairs::open(port, &choice) {
-                Ok(pairs) => Ok(Box::new(pairs)),
-                Err((error, _)) => Err(error),
-            },
-            DatapathKind::RdmaOrUdp(choice) => match QueuePairs::open(port, &choice) {
-                Ok(pairs) => Ok(Box::new(pairs)),
-                Err((error, port)) => Ok(Box::new(FallenBack::new(*port, error.to_string()))),
-            },
+            DatapathKind::Rdma(choice) => required(port, &choice, RnicService::Datagrams),
+            DatapathKind::RdmaUc(choice) => required(port, &choice, RnicService::Connections),
+            DatapathKind::RdmaOrUdp(choice) => {
+                match QueuePairs::open(port, &choice, RnicService::Datagrams) {
+                    Ok(pairs) => Ok(Box::new(pairs)),
+                    Err((error, port)) => Ok(Box::new(FallenBack::new(*port, error.to_string()))),
+                }
+            }
         }
+    }
+}
+
+/// Opens an RDMA NIC, which there has to be.
+fn required(
+    port: UdpPort,
+    choice: &RnicChoice,
+    service: RnicService,
+) -> io::Result<Box<dyn fairway_port::Datapath>> {
+    match QueuePairs::open(port, choice, service) {
+        Ok(pairs) => Ok(Box::new(pairs)),
+        Err((error, _)) => Err(error),
     }
 }
 
@@ -97,9 +120,12 @@ impl fmt::Display for DatapathKind {
             DatapathKind::Xdp => "xdp",
             DatapathKind::Rdma(_) => RDMA,
             DatapathKind::RdmaOrUdp(_) => RDMA_OR_UDP,
+            DatapathKind::RdmaUc(_) => RDMA_UC,
         };
         match self {
-            DatapathKind::Rdma(choice) | DatapathKind::RdmaOrUdp(choice)
+            DatapathKind::Rdma(choice)
+            | DatapathKind::RdmaOrUdp(choice)
+            | DatapathKind::RdmaUc(choice)
                 if choice.name().is_some() =>
             {
                 f.pad(&format!("{name}:{choice}"))
@@ -146,6 +172,7 @@ fn over_rnic(text: &str) -> Option<DatapathKind> {
     match name {
         RDMA => Some(DatapathKind::Rdma(choice)),
         RDMA_OR_UDP => Some(DatapathKind::RdmaOrUdp(choice)),
+        RDMA_UC => Some(DatapathKind::RdmaUc(choice)),
         _ => None,
     }
 }
@@ -156,7 +183,9 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_shown() {
-        for name in ["auto", "udp", "shm", "xdp", "rdma", "rdma:mlx5_0", "rdma-or-udp:rxe0:1"] {
+        for name in
+            ["auto", "udp", "shm", "xdp", "rdma", "rdma:mlx5_0", "rdma-or-udp:rxe0:1", "rdma-uc:a"]
+        {
             assert_eq!(name.parse::<DatapathKind>().unwrap().to_string(), name);
         }
         for name in ["", "rdma:", "rdma:a:0", "rdmamlx5_0", "roce", "UDP"] {

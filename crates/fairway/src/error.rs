@@ -225,7 +225,8 @@ impl Error {
             | DatapathKind::Udp
             | DatapathKind::Xdp
             | DatapathKind::Rdma(_)
-            | DatapathKind::RdmaOrUdp(_) => Error::Unanswered { peer, waited, report },
+            | DatapathKind::RdmaOrUdp(_)
+            | DatapathKind::RdmaUc(_) => Error::Unanswered { peer, waited, report },
         }
     }
 

@@ -227,7 +227,9 @@ fn the_other_process() {
     if std::env::var_os(ROLE).is_none() {
         return;
     }
-    let context = rdma().sockets(1).build().unwrap();
+    let name = std::env::var(ROLE).unwrap();
+    let datapath: DatapathKind = name.parse().unwrap();
+    let context = rdma().datapath(datapath).sockets(1).build().unwrap();
     let segment = context.register(Memory::zeroed(4096).unwrap(), Rights::ALL).unwrap();
     println!("serves {} {}", context.local_addrs()[0], segment.key());
     // Until the other side closes the pipe, if it does not kill this process before.
@@ -236,11 +238,17 @@ fn the_other_process() {
 
 #[test]
 fn a_killed_peer_is_noticed_and_its_successor_is_reached() {
-    if !in_child("a_killed_peer_is_noticed_and_its_successor_is_reached", &[]) {
-        return;
+    if in_child("a_killed_peer_is_noticed_and_its_successor_is_reached", &[]) {
+        exercise_by_nic(&replace_killed_peer("rdma", |port| port.packets_sent_by_rnic));
     }
+}
+
+/// Writes to a process over a datapath until `sent` counts 100 packets, kills it, and connects to a
+/// successor at its address.
+fn replace_killed_peer(datapath: &str, sent: fn(&PortCounters) -> u64) -> Pair {
+    let open = || over(datapath.parse().unwrap(), Ipv4Addr::LOCALHOST.into());
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["the_other_process", "--exact", "--ignored", "--nocapture"]).env(ROLE, "serve");
+    command.args(["the_other_process", "--exact", "--ignored", "--nocapture"]).env(ROLE, datapath);
     let mut other = command.stdout(Stdio::piped()).stdin(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(other.stdout.take().unwrap()).lines();
     let served = lines
@@ -249,12 +257,12 @@ fn a_killed_peer_is_noticed_and_its_successor_is_reached() {
         .unwrap();
     let (address, key) = served.split_once(' ').unwrap();
     let (address, key): (SocketAddr, SegmentKey) = (address.parse().unwrap(), key.parse().unwrap());
-    let client = rdma().profile(dead_after(2000)).build().unwrap();
+    let client = open().profile(dead_after(2000)).build().unwrap();
     let peer = client.connect(address, TIMEOUT).unwrap();
     let first = side(client, peer);
     let local = first.filled(4096, 1);
     let begun = Instant::now();
-    while port(&first).packets_sent_by_rnic < 100 {
+    while sent(&port(&first)) < 100 {
         assert!(begun.elapsed() < TIMEOUT, "{:?}", port(&first));
         first.jetty.write(&first.peer, &local, key, 1).unwrap();
         let _ = first.succeed();
@@ -266,11 +274,79 @@ fn a_killed_peer_is_noticed_and_its_successor_is_reached() {
 
     // The next program at the address has other queue pairs. Packets to the old ones are lost until
     // the datapath has noticed.
-    let server = rdma().port(address.port()).sockets(1).build().unwrap();
+    let server = open().port(address.port()).sockets(1).build().unwrap();
     let peer = first.context.connect(address, TIMEOUT).unwrap();
     let Event::Connected(back) = server.wait_event(TIMEOUT).unwrap() else { panic!() };
-    let pair = Pair { client: side(first.context, peer), server: side(server, back) };
-    exercise_by_nic(&pair);
+    Pair { client: side(first.context, peer), server: side(server, back) }
+}
+
+fn rdma_uc() -> Builder {
+    over(DatapathKind::RdmaUc(RnicChoice::ANY), Ipv4Addr::LOCALHOST.into())
+}
+
+/// Writes until both sides have sent by connections, and executes every kind of operation.
+fn exercise_by_connections(pair: &Pair) {
+    let connected = |side: &Side| port(side).packets_sent_connected;
+    write_until(pair, |pair| connected(&pair.client) > 0);
+    let before = [connected(&pair.client), connected(&pair.server)];
+    for _ in 0..3 {
+        exercise(pair);
+    }
+    for (before, side) in before.iter().zip([&pair.client, &pair.server]) {
+        let after = port(side);
+        assert!(after.packets_sent_connected - before > 100, "{after:?}");
+        assert_eq!((after.rnic_packets_dropped, after.queue_pairs_failed), (0, 0), "{after:?}");
+    }
+}
+
+#[test]
+fn all_operations_work_by_connections() {
+    if in_child("all_operations_work_by_connections", &[("FAIRWAY_PROVIDER", "roce")]) {
+        exercise_by_connections(&Pair::of(rdma_uc(), rdma_uc()));
+    }
+}
+
+#[test]
+fn all_operations_work_by_connections_of_the_other_provider() {
+    let test = "all_operations_work_by_connections_of_the_other_provider";
+    if in_child(test, &[("FAIRWAY_PROVIDER", "fairway")]) {
+        exercise_by_connections(&Pair::of(rdma_uc(), rdma_uc()));
+    }
+}
+
+#[test]
+fn losses_of_connections_are_repaired() {
+    let variables = [("FAIRWAY_EMULATE", "loss=1%,reorder=8")];
+    if in_child("losses_of_connections_are_repaired", &variables) {
+        let pair = Pair::of(rdma_uc().paths(64), rdma_uc().paths(64));
+        write_until(&pair, |pair| port(&pair.client).packets_sent_connected > 0);
+        for _ in 0..4 {
+            exercise(&pair);
+        }
+        let counters = pair.client.context.counters();
+        assert!(counters.port.packets_sent_connected > 100, "{counters:?}");
+        assert_eq!(counters.port.queue_pairs_failed, 0, "{counters:?}");
+    }
+}
+
+#[test]
+fn peers_without_connections_are_reached_by_datagrams() {
+    if in_child("peers_without_connections_are_reached_by_datagrams", &[]) {
+        for pair in [Pair::of(rdma_uc(), rdma()), Pair::of(rdma(), rdma_uc())] {
+            exercise_by_nic(&pair);
+            for side in [&pair.client, &pair.server] {
+                assert_eq!(port(side).packets_sent_connected, 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_successor_of_a_killed_peer_is_reached_by_connections() {
+    if in_child("the_successor_of_a_killed_peer_is_reached_by_connections", &[]) {
+        let pair = replace_killed_peer("rdma-uc", |port| port.packets_sent_connected);
+        exercise_by_connections(&pair);
+    }
 }
 
 /// A verbs library whose 300th call that sends leads the queue pair into the state of errors first,

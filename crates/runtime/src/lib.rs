@@ -84,7 +84,7 @@ pub use poll::{fire_timers, is_due, poll};
 pub use poll_detector::PollDetector;
 pub use protocol::{Eagerness, Parsed, Placing, Protocol, TransmitOf};
 pub use receiving::{handle, handle_arrival};
-pub use rnic::QueuePairs;
+pub use rnic::{QueuePairs, RnicService};
 pub use sending::{fill, transmit, transmit_posted};
 pub use shared::{Asleep, BACKGROUND, LEADER, Locked, Shared, earlier, run_background, span_until};
 pub use shm::SharedMemory;

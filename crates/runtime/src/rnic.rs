@@ -15,6 +15,11 @@
 //! peer without this datapath, a filter that drops RoCE's packets, and a peer that was started
 //! again are all noticed. Each direction is probed by itself.
 //!
+//! **Connections.** On request, each pair of sockets also has a pair of connected queue pairs (UC).
+//! They are made by messages between peers whose way is proven, and are checked by messages through
+//! the connection, as often as probes. Packets with a code point, which a connection cannot
+//! express, and those of connections that are not checked take the datagrams.
+//!
 //! **What takes the sockets.** Packets that are longer than the NIC's MTU, those of sockets at
 //! other addresses than the NIC's, and those of a queue pair that has failed. A failed queue pair
 //! is replaced after a second.
@@ -28,10 +33,12 @@
 //! redirect packets to it. The keyed checks of the protocol apply to these datagrams as to all
 //! others.
 
+mod connect;
+mod connections;
 mod datapath;
 mod introduction;
 mod peers;
 #[cfg(test)]
 mod tests;
 
-pub use datapath::QueuePairs;
+pub use datapath::{QueuePairs, RnicService};

@@ -71,11 +71,8 @@ fn policy(source: Source<'_>, kind: ProviderKind) -> Result<Option<String>> {
 /// The datapath of Fairway's provider. The datapath over an RDMA NIC uses a verbs library, which
 /// may be this one, so here the default takes its place.
 fn datapath(source: Source<'_>) -> Result<Option<DatapathKind>> {
-    let chosen = parsed(source, "FAIRWAY_DATAPATH")?;
-    Ok(chosen.map(|chosen| match chosen {
-        DatapathKind::Rdma(_) | DatapathKind::RdmaOrUdp(_) => DatapathKind::Auto,
-        other => other,
-    }))
+    let chosen: Option<DatapathKind> = parsed(source, "FAIRWAY_DATAPATH")?;
+    Ok(chosen.map(|chosen| if chosen.is_over_rnic() { DatapathKind::Auto } else { chosen }))
 }
 
 /// Kind and options of the provider of a device.

@@ -182,11 +182,16 @@ fn row(
 fn datapath(before: &PortCounters, after: &PortCounters) -> &'static str {
     let in_memory = after.packets_sent_in_memory - before.packets_sent_in_memory;
     let as_frames = after.packets_sent_as_frames - before.packets_sent_as_frames;
-    let all = after.packets_sent - before.packets_sent;
-    match after.packets_sent_by_rnic - before.packets_sent_by_rnic {
-        0 => {}
-        by_rnic if by_rnic == all => return "rdma",
-        _ => return "rdma and udp",
+    let introductions = after.introductions_sent - before.introductions_sent;
+    let all = after.packets_sent - before.packets_sent - introductions;
+    let by_rnic = after.packets_sent_by_rnic - before.packets_sent_by_rnic;
+    let is_connected = after.packets_sent_connected > before.packets_sent_connected;
+    match (by_rnic, is_connected) {
+        (0, _) => {}
+        (by_rnic, false) if by_rnic == all => return "rdma",
+        (_, false) => return "rdma and udp",
+        (by_rnic, true) if by_rnic == all => return "rdma-uc",
+        (_, true) => return "rdma-uc and udp",
     }
     match (all, in_memory, as_frames) {
         (_, 0, 0) => "udp",

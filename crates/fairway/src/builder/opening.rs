@@ -127,7 +127,7 @@ impl Builder {
         let datapath = wrap(port).map_err(|error| {
             let doing = match self.datapath {
                 Some(DatapathKind::Xdp) => "open AF_XDP sockets",
-                Some(DatapathKind::Rdma(_) | DatapathKind::RdmaOrUdp(_)) => "use an RDMA NIC",
+                Some(kind) if kind.is_over_rnic() => "use an RDMA NIC",
                 _ => "share memory with peers",
             };
             Error::io(doing, error)

@@ -9,6 +9,7 @@ use libc::{c_char, c_int, c_void, ssize_t};
 use super::abi::{
     DeviceList, Text, ibv_ah, ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_device,
     ibv_gid, ibv_gid_entry, ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_init_attr,
+    ibv_srq, ibv_srq_init_attr,
 };
 
 /// The environment variable that names the library's file.
@@ -73,6 +74,8 @@ functions! {
     create_qp: fn(*mut ibv_pd, *mut ibv_qp_init_attr) -> *mut ibv_qp;
     modify_qp: fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int;
     destroy_qp: fn(*mut ibv_qp) -> c_int;
+    create_srq: fn(*mut ibv_pd, *mut ibv_srq_init_attr) -> *mut ibv_srq;
+    destroy_srq: fn(*mut ibv_srq) -> c_int;
     create_ah: fn(*mut ibv_pd, *mut ibv_ah_attr) -> *mut ibv_ah;
     destroy_ah: fn(*mut ibv_ah) -> c_int;
 }

@@ -1,21 +1,26 @@
-//! An open RDMA NIC: its queue pairs, its registered memory, and its completions.
+//! An open RDMA NIC: its queue pairs, its registered memory, and what it sends.
+
+mod connected;
+mod receive;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
 
 use super::abi::{
-    GRH_BYTES, IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_WC_GRH, IBV_WC_SUCCESS, IBV_WR_SEND, ibv_ah,
-    ibv_ah_attr, ibv_comp_channel, ibv_cq, ibv_gid, ibv_global_route, ibv_mr, ibv_recv_wr,
-    ibv_send_wr, ibv_sge, ibv_wc, wr_ud,
+    GRH_BYTES, IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_WC_SUCCESS, IBV_WR_SEND, ibv_ah,
+    ibv_ah_attr, ibv_comp_channel, ibv_cq, ibv_gid, ibv_global_route, ibv_mr, ibv_send_wr, ibv_sge,
+    ibv_wc, wr_ud,
 };
-use super::device::{self, Gid, OpenPort, RnicChoice, ip_of};
+use super::device::{self, Gid, OpenPort, RnicChoice};
 use super::objects::Objects;
 use super::queue_pair::{Parts, QueuePair};
 use crate::limits::SEGMENTS_MAX;
 use crate::xdp::Mapping;
+pub use connected::CONNECTIONS_MAX;
+use connected::{Connections, PLACES};
+use receive::EMPTY_RECEIVE;
 
 /// Places for packets that arrive, and for packets to send, of all queue pairs together.
 const RECEIVES: u32 = 4096;
@@ -50,7 +55,10 @@ pub struct Target {
 pub struct Datagram {
     /// Index of the queue pair at which it has arrived.
     pub queue: usize,
-    /// Number of the queue pair that has sent it.
+    /// The connection through which it has come; then `queue` is the queue pair of datagrams that
+    /// belongs to the same socket.
+    pub connection: Option<usize>,
+    /// Number of the queue pair that has sent it, or of the connection's own.
     pub source: u32,
     /// Bytes of the payload.
     pub length: usize,
@@ -67,7 +75,9 @@ pub struct Rnic {
     memory: Mapping,
     /// Distance of two places.
     stride: usize,
+    /// Those of datagrams, and behind them those of connections.
     pairs: Vec<QueuePair>,
+    connections: Option<Connections>,
     /// The address of each queue pair, and its index.
     addresses: Vec<(u8, Gid)>,
     handles: HashMap<(u8, Target), *mut ibv_ah>,
@@ -105,6 +115,15 @@ impl Rnic {
         local: &[IpAddr],
         qkey: u32,
     ) -> io::Result<(Rnic, Vec<Option<usize>>)> {
+        Rnic::open_with(choice, local, qkey, false)
+    }
+
+    fn open_with(
+        choice: &RnicChoice,
+        local: &[IpAddr],
+        qkey: u32,
+        is_connected: bool,
+    ) -> io::Result<(Rnic, Vec<Option<usize>>)> {
         let first = local.first().copied().unwrap_or(IpAddr::from([0; 4]));
         let port = device::open(choice, first)?;
         let mut addresses = Vec::new();
@@ -126,11 +145,25 @@ impl Rnic {
                 Err(_) => places = (places.0.min(places.1 / 2), places.1 / 2),
             }
         };
-        let mut nic = Rnic::with_memory(nic, pairs, addresses, places).map_err(refused)?;
-        for queue in 0..nic.pairs.len() {
+        let others = if is_connected { PLACES } else { 0 };
+        let mut nic = Rnic::with_memory(nic, pairs, addresses, places, others).map_err(refused)?;
+        if is_connected {
+            let first = nic.pairs.len();
+            let start = first * (places.0 + places.1) as usize;
+            let connections = Connections::new(&nic.port, &nic.parts, first, start);
+            nic.connections = Some(connections.map_err(|error| unconnected(&error, &name))?);
+            // A queue pair that is made only shows that the device has its kind.
+            let Some((made, _)) = nic.make_connection(0) else {
+                return Err(unconnected(&io::Error::last_os_error(), &name));
+            };
+            nic.close_connection(made);
+            nic.post_shared(1);
+        }
+        for queue in 0..nic.addresses.len() {
             nic.post_free(queue);
         }
-        match nic.pairs.iter().find_map(|pair| pair.failed.clone()) {
+        let failed = nic.live().find_map(|pair| pair.failed.clone());
+        match failed {
             Some(reason) => Err(refused(io::Error::other(reason))),
             None => Ok((nic, indices)),
         }
@@ -141,9 +174,10 @@ impl Rnic {
         pairs: Vec<QueuePair>,
         addresses: Vec<(u8, Gid)>,
         (sends, receives): (u32, u32),
+        others: usize,
     ) -> io::Result<Rnic> {
         let stride = (objects.mtu() + GRH_BYTES).next_multiple_of(ALIGNMENT);
-        let bytes = pairs.len() * (sends + receives) as usize * stride;
+        let bytes = (pairs.len() * (sends + receives) as usize + others) * stride;
         let (port, parts, channel, memory, region) = objects.with_memory(&pairs, bytes)?;
         Ok(Rnic {
             port,
@@ -153,6 +187,7 @@ impl Rnic {
             memory,
             stride,
             pairs,
+            connections: None,
             addresses,
             handles: HashMap::new(),
             arrived: Vec::with_capacity(BATCH),
@@ -217,6 +252,22 @@ impl Rnic {
         queue: usize,
         (target, number, qkey): (&Target, u32, u32),
         count: usize,
+        fill: impl FnMut(usize, &mut [u8]) -> Result<usize, E>,
+    ) -> Result<(), Unsent<E>> {
+        if self.pairs[queue].failed.is_some() {
+            return Err(Unsent::Failed(0));
+        }
+        let Some(ah) = self.handle(queue, target) else { return Err(Unsent::Failed(0)) };
+        let to = wr_ud { ah, remote_qpn: number, remote_qkey: qkey, rest: [0; 2] };
+        self.send_from(queue, to, count, fill)
+    }
+
+    /// Sends packets from any queue pair; those of datagrams need an address.
+    fn send_from<E>(
+        &mut self,
+        queue: usize,
+        to: wr_ud,
+        count: usize,
         mut fill: impl FnMut(usize, &mut [u8]) -> Result<usize, E>,
     ) -> Result<(), Unsent<E>> {
         assert!(count <= SEGMENTS_MAX, "{count} packets");
@@ -227,7 +278,6 @@ impl Rnic {
             return Err(Unsent::Failed(0));
         }
         let fitting = count.min(self.pairs[queue].room());
-        let Some(ah) = self.handle(queue, target) else { return Err(Unsent::Failed(0)) };
         for index in 0..fitting {
             let (number_of, place, is_reported) = self.pairs[queue].next(index);
             let at = self.send_place(queue, place);
@@ -245,7 +295,7 @@ impl Rnic {
                 wr_id: self.id(queue, number_of),
                 num_sge: 1,
                 send_flags: inline | reported,
-                ud: wr_ud { ah, remote_qpn: number, remote_qkey: qkey, rest: [0; 2] },
+                ud: to,
                 ..EMPTY_SEND
             };
         }
@@ -316,104 +366,6 @@ impl Rnic {
         }
     }
 
-    /// Returns the next packet that has arrived, if there is one. It stays the next until
-    /// [`Rnic::pop`].
-    pub fn peek(&mut self) -> Option<Datagram> {
-        loop {
-            if self.first == self.arrived.len() {
-                let mut batch = [ibv_wc::default(); BATCH];
-                let count = poll(self.parts.receive_cq, &mut batch);
-                self.first = 0;
-                self.arrived.clear();
-                self.arrived.extend_from_slice(&batch[..count]);
-                if count == 0 {
-                    return None;
-                }
-            }
-            let completion = self.arrived[self.first];
-            let (queue, generation, place) = parts_of(completion.wr_id);
-            let pair = self.pairs.get_mut(queue).filter(|pair| pair.generation == generation);
-            let length = (completion.byte_len as usize).checked_sub(GRH_BYTES);
-            match (pair, length) {
-                (Some(_), Some(length))
-                    if completion.status == IBV_WC_SUCCESS && length <= self.port.port.mtu =>
-                {
-                    let has_header = completion.wc_flags & IBV_WC_GRH != 0;
-                    let source = completion.src_qp;
-                    return Some(Datagram { queue, source, length, place, has_header });
-                }
-                (Some(pair), _) => {
-                    pair.free.push(place);
-                    if completion.status != IBV_WC_SUCCESS {
-                        fail(pair, "packets cannot be received", completion.status);
-                    }
-                }
-                (None, _) => {}
-            }
-            self.first += 1;
-        }
-    }
-
-    /// Payload of a packet that [`Rnic::peek`] has returned, until [`Rnic::pop`].
-    pub fn payload(&self, datagram: &Datagram) -> &[u8] {
-        self.received(datagram, GRH_BYTES, datagram.length)
-    }
-
-    /// The address from which a packet has come, and the byte of IP's header that has the code
-    /// point and the congestion bits. `None`: the device does not tell.
-    pub fn origin(&self, datagram: &Datagram) -> Option<(Gid, u8)> {
-        if !datagram.has_header {
-            return None;
-        }
-        let header = self.received(datagram, 0, GRH_BYTES);
-        let own = &self.addresses[datagram.queue].1;
-        if self.port.port.is_ethernet && ip_of(own).is_ipv4() {
-            let source: [u8; 4] = header[32..36].try_into().ok()?;
-            let gid = IpAddr::from(source);
-            let IpAddr::V4(v4) = gid else { return None };
-            return Some((v4.to_ipv6_mapped().octets(), header[21]));
-        }
-        let class = header[0] << 4 | header[1] >> 4;
-        Some((header[8..24].try_into().ok()?, class))
-    }
-
-    /// Releases the packet that [`Rnic::peek`] has returned.
-    pub fn pop(&mut self) {
-        let Some(completion) = self.arrived.get(self.first) else { return };
-        let (queue, _, place) = parts_of(completion.wr_id);
-        self.first += 1;
-        self.pairs[queue].free.push(place);
-        if self.pairs[queue].free.len() >= REPOST {
-            self.post_free(queue);
-        }
-    }
-
-    /// Requests that the next packet that arrives make [`Rnic::fd`] readable.
-    pub fn arm(&mut self) {
-        let cq = self.parts.receive_cq;
-        // SAFETY: this value's own queue, whose context has the function.
-        unsafe { ((*(*cq).context).ops.req_notify_cq)(cq, 0) };
-    }
-
-    /// Makes [`Rnic::fd`] unreadable.
-    pub fn silence(&mut self) {
-        loop {
-            let (mut cq, mut of) = (std::ptr::null_mut(), std::ptr::null_mut());
-            // SAFETY: this value's own channel, whose descriptor does not wait.
-            if unsafe { (self.port.library.get_cq_event)(self.channel, &mut cq, &mut of) } != 0 {
-                return;
-            }
-            // SAFETY: the queue whose event was just taken.
-            unsafe { (self.port.library.ack_cq_events)(cq, 1) };
-        }
-    }
-
-    /// Descriptor that is readable when a packet has arrived after [`Rnic::arm`].
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the channel keeps its descriptor open, and lives as long as this value.
-        unsafe { BorrowedFd::borrow_raw((*self.channel).fd) }
-    }
-
     /// Returns the address handle of a target.
     fn handle(&mut self, queue: usize, target: &Target) -> Option<*mut ibv_ah> {
         let index = self.addresses[queue].0;
@@ -423,7 +375,19 @@ impl Rnic {
         if self.handles.len() >= HANDLES_MAX {
             return None;
         }
-        let mut attributes = ibv_ah_attr {
+        let mut attributes = self.attributes_of(index, target);
+        // SAFETY: objects of the open device; the attributes outlive the call.
+        let handle = unsafe { (self.port.library.create_ah)(self.parts.pd, &mut attributes) };
+        if handle.is_null() {
+            return None;
+        }
+        self.handles.insert((index, *target), handle);
+        Some(handle)
+    }
+
+    /// The way from the NIC's address of this index to a target.
+    fn attributes_of(&self, index: u8, target: &Target) -> ibv_ah_attr {
+        ibv_ah_attr {
             grh: ibv_global_route {
                 dgid: ibv_gid::new(target.gid),
                 flow_label: target.flow & 0xF_FFFF,
@@ -435,53 +399,12 @@ impl Rnic {
             is_global: 1,
             port_num: self.port.port.number,
             ..ibv_ah_attr::default()
-        };
-        // SAFETY: objects of the open device; the attributes outlive the call.
-        let handle = unsafe { (self.port.library.create_ah)(self.parts.pd, &mut attributes) };
-        if handle.is_null() {
-            return None;
         }
-        self.handles.insert((index, *target), handle);
-        Some(handle)
     }
 
     /// True if packets can be sent to a target from a queue pair.
     pub fn reaches(&mut self, queue: usize, target: &Target) -> bool {
         self.pairs[queue].failed.is_none() && self.handle(queue, target).is_some()
-    }
-
-    /// Posts all free places of a queue pair, by one call of the library.
-    fn post_free(&mut self, queue: usize) {
-        let mut free = std::mem::take(&mut self.pairs[queue].free);
-        if self.pairs[queue].failed.is_some() {
-            self.pairs[queue].free = free;
-            return;
-        }
-        let place_bytes = self.port.port.mtu + GRH_BYTES;
-        let mut pieces: [ibv_sge; REPOST] = [ibv_sge::default(); REPOST];
-        for chunk in free.chunks(REPOST) {
-            let mut next = std::ptr::null_mut();
-            let mut requests = [const { EMPTY_RECEIVE }; REPOST];
-            for (index, place) in chunk.iter().enumerate().rev() {
-                pieces[index] = self.piece(self.receive_place(queue, *place), place_bytes);
-                let sg_list = &raw mut pieces[index];
-                let wr_id = self.id(queue, *place);
-                requests[index] = ibv_recv_wr { wr_id, next, sg_list, num_sge: 1 };
-                next = &raw mut requests[index];
-            }
-            let mut bad = std::ptr::null_mut();
-            let qp = self.pairs[queue].qp;
-            // SAFETY: as in `post`; the places are free, so nothing refers to their memory.
-            let status = unsafe { ((*(*qp).context).ops.post_recv)(qp, next, &mut bad) };
-            if status != 0 {
-                let error = io::Error::from_raw_os_error(status);
-                let reason = format!("the device takes no receives: {error}");
-                self.pairs[queue].failed = Some(reason);
-                break;
-            }
-        }
-        free.clear();
-        self.pairs[queue].free = free;
     }
 
     fn id(&self, queue: usize, number: u32) -> u64 {
@@ -495,21 +418,13 @@ impl Rnic {
         ibv_sge { addr: self.memory.at(at, length) as u64, length: length as u32, lkey }
     }
 
-    fn receive_place(&self, queue: usize, place: u32) -> usize {
-        (queue * self.parts.receives as usize + place as usize) * self.stride
-    }
-
     fn send_place(&self, queue: usize, place: u32) -> usize {
-        let receives = self.pairs.len() * self.parts.receives as usize;
+        let of_connection = |all: &Connections| all.send_place(queue, place);
+        if let Some(place) = self.connections.as_ref().and_then(of_connection) {
+            return place * self.stride;
+        }
+        let receives = self.addresses.len() * self.parts.receives as usize;
         (receives + queue * self.parts.sends as usize + place as usize) * self.stride
-    }
-
-    /// Returns bytes of a place at which a packet has arrived.
-    fn received(&self, datagram: &Datagram, from: usize, length: usize) -> &[u8] {
-        let at = self.receive_place(datagram.queue, datagram.place) + from;
-        // SAFETY: within the memory; the device has filled the place and leaves it alone until it
-        // is posted again, which takes `&mut self`.
-        unsafe { std::slice::from_raw_parts(self.memory.at(at, length), length) }
     }
 }
 
@@ -522,8 +437,12 @@ impl fmt::Debug for Rnic {
 impl Drop for Rnic {
     fn drop(&mut self) {
         let library = self.port.library;
-        for pair in &self.pairs {
+        for pair in self.live() {
             pair.destroy(&self.port);
+        }
+        if let Some(connections) = &self.connections {
+            // SAFETY: this value's own queue, whose queue pairs are destroyed.
+            unsafe { (library.destroy_srq)(connections.srq) };
         }
         // SAFETY: this value's own objects, each destroyed before those that it was made with. No
         // queue pair is left that could use the handles or the memory.
@@ -537,6 +456,10 @@ impl Drop for Rnic {
     }
 }
 
+/// The address in requests of connections, which need none.
+const NOWHERE: wr_ud =
+    wr_ud { ah: std::ptr::null_mut(), remote_qpn: 0, remote_qkey: 0, rest: [0; 2] };
+
 const EMPTY_SEND: ibv_send_wr = ibv_send_wr {
     wr_id: 0,
     next: std::ptr::null_mut(),
@@ -545,13 +468,10 @@ const EMPTY_SEND: ibv_send_wr = ibv_send_wr {
     opcode: IBV_WR_SEND,
     send_flags: 0,
     imm_data: 0,
-    ud: wr_ud { ah: std::ptr::null_mut(), remote_qpn: 0, remote_qkey: 0, rest: [0; 2] },
+    ud: NOWHERE,
     remote_srqn: 0,
     tail: [0; 6],
 };
-
-const EMPTY_RECEIVE: ibv_recv_wr =
-    ibv_recv_wr { wr_id: 0, next: std::ptr::null_mut(), sg_list: std::ptr::null_mut(), num_sge: 0 };
 
 fn parts_of(id: u64) -> (usize, u16, u32) {
     ((id >> 32) as u16 as usize, (id >> 48) as u16, id as u32)
@@ -572,11 +492,20 @@ fn fail(pair: &mut QueuePair, what: &str, status: i32) {
 }
 
 #[cold]
+fn unconnected(error: &io::Error, device: &str) -> io::Error {
+    let text = format!(
+        "the RDMA device {device} offers no connections (UC) with a shared receive queue: {error}: \
+         use the datapath rdma"
+    );
+    io::Error::new(error.kind(), text)
+}
+
+#[cold]
 fn refused(error: io::Error, device: &str) -> io::Error {
     let remedy = match error.raw_os_error() {
         Some(libc::ENOMEM | libc::EAGAIN) => {
             "raise the limit of locked memory (ulimit -l), of which it needs up to 22 MiB for each \
-             engine, or add the capability CAP_IPC_LOCK"
+             engine (43 MiB with connections), or add the capability CAP_IPC_LOCK"
         }
         Some(libc::EPERM | libc::EACCES) => "let this process open /dev/infiniband/uverbs*",
         _ => "use the datapath udp",

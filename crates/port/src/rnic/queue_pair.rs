@@ -1,11 +1,12 @@
-//! A queue pair of datagrams (UD), and its places in the registered memory.
+//! A queue pair of datagrams (UD) or of a connection (UC), and its places in the registered memory.
 
 use std::io;
 
 use super::abi::{
-    IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_QKEY, IBV_QP_SQ_PSN, IBV_QP_STATE, IBV_QPS_INIT,
-    IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPT_UD, ibv_cq, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_cap,
-    ibv_qp_init_attr,
+    IBV_QP_ACCESS_FLAGS, IBV_QP_AV, IBV_QP_DEST_QPN, IBV_QP_PATH_MTU, IBV_QP_PKEY_INDEX,
+    IBV_QP_PORT, IBV_QP_QKEY, IBV_QP_RQ_PSN, IBV_QP_SQ_PSN, IBV_QP_STATE, IBV_QPS_INIT,
+    IBV_QPS_RESET, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPT_UC, IBV_QPT_UD, ibv_ah_attr, ibv_cq, ibv_pd,
+    ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr, ibv_srq, ibv_srq_init_attr,
 };
 use super::device::OpenPort;
 
@@ -55,9 +56,44 @@ pub(super) struct QueuePair {
 impl QueuePair {
     /// Makes a queue pair that can send and receive. No place is posted.
     pub(super) fn new(port: &OpenPort, parts: &Parts, generation: u16) -> io::Result<QueuePair> {
+        let pair = QueuePair::made(port, parts, std::ptr::null_mut(), generation)?;
+        let mut attributes =
+            ibv_qp_attr { port_num: port.port.number, qkey: parts.qkey, ..ibv_qp_attr::default() };
+        let steps = [
+            (IBV_QPS_INIT, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
+            (IBV_QPS_RTR, IBV_QP_STATE),
+            (IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_SQ_PSN),
+        ];
+        match pair.lead(port, &mut attributes, &steps) {
+            Ok(()) => Ok(pair),
+            Err(error) => {
+                pair.destroy(port);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes a queue pair of a connection that receives from a shared queue. It cannot send or
+    /// receive yet.
+    pub(super) fn unconnected(
+        port: &OpenPort,
+        parts: &Parts,
+        srq: *mut ibv_srq,
+        generation: u16,
+    ) -> io::Result<QueuePair> {
+        QueuePair::made(port, parts, srq, generation)
+    }
+
+    /// A queue pair without a state; of a connection if there is a shared receive queue.
+    fn made(
+        port: &OpenPort,
+        parts: &Parts,
+        srq: *mut ibv_srq,
+        generation: u16,
+    ) -> io::Result<QueuePair> {
         let (qp, inline_max) =
-            create(port, parts, INLINE_MAX).or_else(|_| create(port, parts, 0))?;
-        let pair = QueuePair {
+            create(port, parts, srq, INLINE_MAX).or_else(|_| create(port, parts, srq, 0))?;
+        Ok(QueuePair {
             qp,
             generation,
             posted: 0,
@@ -66,14 +102,69 @@ impl QueuePair {
             inline_max: inline_max as usize,
             free: (0..parts.receives).collect(),
             failed: None,
+        })
+    }
+
+    /// Connects the queue pair with queue pair `number` at the end of a way, whatever it was
+    /// connected with. What it had to send is dropped.
+    pub(super) fn connect(
+        &mut self,
+        port: &OpenPort,
+        (way, number): (ibv_ah_attr, u32),
+        packet_max: usize,
+    ) -> io::Result<()> {
+        // Path MTUs are powers of two from 256 on, numbered from 1 on.
+        let path_mtu = packet_max.checked_ilog2().unwrap_or(0).clamp(8, 12) as i32 - 7;
+        let mut attributes = ibv_qp_attr {
+            port_num: port.port.number,
+            path_mtu,
+            dest_qp_num: number,
+            ah_attr: way,
+            ..ibv_qp_attr::default()
         };
-        match make_ready(port, parts, qp) {
-            Ok(()) => Ok(pair),
-            Err(error) => {
-                pair.destroy(port);
-                Err(error)
+        let target = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+        let steps = [
+            (IBV_QPS_RESET, IBV_QP_STATE),
+            (IBV_QPS_INIT, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+            (IBV_QPS_RTR, IBV_QP_STATE | target),
+            (IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_SQ_PSN),
+        ];
+        // Reports of earlier packets may still come.
+        self.generation = self.generation.wrapping_add(1);
+        (self.posted, self.reported) = (0, 0);
+        self.lead(port, &mut attributes, &steps)
+    }
+
+    /// Creates a receive queue for queue pairs of connections.
+    pub(super) fn shared_receives(
+        port: &OpenPort,
+        parts: &Parts,
+        receives: u32,
+    ) -> io::Result<*mut ibv_srq> {
+        let srq_context = std::ptr::null_mut();
+        let mut attributes =
+            ibv_srq_init_attr { srq_context, max_wr: receives, max_sge: 1, srq_limit: 0 };
+        // SAFETY: objects of the open device; the attributes outlive the call.
+        let srq = unsafe { (port.library.create_srq)(parts.pd, &mut attributes) };
+        if srq.is_null() { Err(io::Error::last_os_error()) } else { Ok(srq) }
+    }
+
+    /// Leads a queue pair through states, with the attributes that the masks name.
+    fn lead(
+        &self,
+        port: &OpenPort,
+        attributes: &mut ibv_qp_attr,
+        steps: &[(i32, i32)],
+    ) -> io::Result<()> {
+        for (state, mask) in steps {
+            attributes.qp_state = *state;
+            // SAFETY: the library's own object; the attributes outlive the call.
+            match unsafe { (port.library.modify_qp)(self.qp, attributes, *mask) } {
+                0 => {}
+                code => return Err(io::Error::from_raw_os_error(code)),
             }
         }
+        Ok(())
     }
 
     /// The number by which peers name the queue pair.
@@ -114,20 +205,25 @@ impl QueuePair {
     }
 }
 
-fn create(port: &OpenPort, parts: &Parts, inline: u32) -> io::Result<(*mut ibv_qp, u32)> {
+fn create(
+    port: &OpenPort,
+    parts: &Parts,
+    srq: *mut ibv_srq,
+    inline: u32,
+) -> io::Result<(*mut ibv_qp, u32)> {
     let mut attributes = ibv_qp_init_attr {
         qp_context: std::ptr::null_mut(),
         send_cq: parts.send_cq,
         recv_cq: parts.receive_cq,
-        srq: std::ptr::null_mut(),
+        srq,
         cap: ibv_qp_cap {
             max_send_wr: parts.sends,
             max_recv_wr: parts.receives,
             max_send_sge: 1,
-            max_recv_sge: 1,
+            max_recv_sge: u32::from(srq.is_null()),
             max_inline_data: inline,
         },
-        qp_type: IBV_QPT_UD,
+        qp_type: if srq.is_null() { IBV_QPT_UD } else { IBV_QPT_UC },
         sq_sig_all: 0,
     };
     // SAFETY: objects of the open device; the attributes outlive the call.
@@ -136,24 +232,4 @@ fn create(port: &OpenPort, parts: &Parts, inline: u32) -> io::Result<(*mut ibv_q
         return Err(io::Error::last_os_error());
     }
     Ok((qp, attributes.cap.max_inline_data.min(inline)))
-}
-
-/// Leads a new queue pair through its states.
-fn make_ready(port: &OpenPort, parts: &Parts, qp: *mut ibv_qp) -> io::Result<()> {
-    let mut attributes =
-        ibv_qp_attr { port_num: port.port.number, qkey: parts.qkey, ..ibv_qp_attr::default() };
-    let steps = [
-        (IBV_QPS_INIT, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
-        (IBV_QPS_RTR, IBV_QP_STATE),
-        (IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_SQ_PSN),
-    ];
-    for (state, mask) in steps {
-        attributes.qp_state = state;
-        // SAFETY: the library's own object; the attributes outlive the call.
-        match unsafe { (port.library.modify_qp)(qp, &mut attributes, mask) } {
-            0 => {}
-            code => return Err(io::Error::from_raw_os_error(code)),
-        }
-    }
-    Ok(())
 }

@@ -18,6 +18,7 @@ fn objects() -> String {
         ibv_context_ops,
         poll_cq,
         req_notify_cq,
+        post_srq_recv,
         post_send,
         post_recv
     );
@@ -25,6 +26,16 @@ fn objects() -> String {
     layout!(partly text, "struct ibv_comp_channel", ibv_comp_channel, fd);
     layout!(partly text, "struct ibv_cq", ibv_cq, context);
     layout!(partly text, "struct ibv_qp", ibv_qp, context, qp_num);
+    layout!(partly text, "struct ibv_srq", ibv_srq, context);
+    layout!(
+        text,
+        "struct ibv_srq_init_attr",
+        ibv_srq_init_attr,
+        srq_context,
+        max_wr = "attr.max_wr",
+        max_sge = "attr.max_sge",
+        srq_limit = "attr.srq_limit"
+    );
     layout!(
         text,
         "struct ibv_qp_init_attr",

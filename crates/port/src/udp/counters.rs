@@ -27,10 +27,14 @@ pub struct PortCounters {
     pub packets_received_as_frames: u64,
     /// Packets among those sent that an RDMA NIC has taken.
     pub packets_sent_by_rnic: u64,
+    /// Packets among those that have taken a connected queue pair (UC).
+    pub packets_sent_connected: u64,
     /// Packets among those received that came from an RDMA NIC.
     pub packets_received_by_rnic: u64,
     /// Packets from an RDMA NIC that were dropped, because no peer has introduced their sender.
     pub rnic_packets_dropped: u64,
+    /// Datagrams among those sent by the sockets that introduce queue pairs to a peer.
+    pub introductions_sent: u64,
     /// Queue pairs of an RDMA NIC that have failed.
     pub queue_pairs_failed: u64,
     /// Packets among those received whose end a switch has cut off (trimmed).
@@ -60,8 +64,10 @@ impl std::ops::AddAssign for PortCounters {
         self.packets_sent_as_frames += other.packets_sent_as_frames;
         self.packets_received_as_frames += other.packets_received_as_frames;
         self.packets_sent_by_rnic += other.packets_sent_by_rnic;
+        self.packets_sent_connected += other.packets_sent_connected;
         self.packets_received_by_rnic += other.packets_received_by_rnic;
         self.rnic_packets_dropped += other.rnic_packets_dropped;
+        self.introductions_sent += other.introductions_sent;
         self.queue_pairs_failed += other.queue_pairs_failed;
         self.packets_received_cut += other.packets_received_cut;
         self.frames_dropped += other.frames_dropped;

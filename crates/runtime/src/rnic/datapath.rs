@@ -10,6 +10,7 @@ use fairway_port::{
     UdpPort, Waiter,
 };
 
+use super::connections::Connections;
 use super::introduction::{BYTES, Introduction, Kind, PAIRS_MAX, Pair, is_introduction};
 use super::peers::{Ask, Peers};
 use crate::clock;
@@ -23,22 +24,34 @@ const INTRODUCTIONS_MAX: u32 = 16;
 /// Time after which a failed queue pair is replaced, in nanoseconds.
 const REPLACE_NS: u64 = 1_000_000_000;
 
+/// The queue pairs that packets take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RnicService {
+    /// Those of datagrams (UD).
+    Datagrams,
+    /// Also connected ones (UC), one for each pair of sockets, where the peer has them, too.
+    Connections,
+}
+
 /// UDP sockets, and queue pairs of an RDMA NIC that send and receive their packets.
 #[derive(Debug)]
 pub struct QueuePairs {
-    port: UdpPort,
-    nic: Rnic,
+    pub(super) port: UdpPort,
+    pub(super) nic: Rnic,
     /// The queue pair of each socket, by index; and the socket of each queue pair.
     queues: Vec<Option<usize>>,
-    sockets: Vec<usize>,
+    pub(super) sockets: Vec<usize>,
     qkey: u32,
-    peers: Peers,
+    pub(super) peers: Peers,
+    pub(super) connections: Connections,
+    /// Time before which no connection is made, in nanoseconds.
+    pub(super) make_at_ns: u64,
     /// The next packet to receive, once its sender is known.
     next: Option<Next>,
     /// A train for introductions.
-    note: Train,
+    pub(super) note: Train,
     /// Time at which failed queue pairs are looked for.
-    check_at_ns: u64,
+    pub(super) check_at_ns: u64,
     /// Queue pairs that have failed and were not replaced, one bit each.
     failed: u64,
 }
@@ -50,12 +63,15 @@ struct Opened {
     qkey: u32,
 }
 
-fn open_nic(port: &UdpPort, choice: &RnicChoice) -> io::Result<Opened> {
+fn open_nic(port: &UdpPort, choice: &RnicChoice, service: RnicService) -> io::Result<Opened> {
     let local: Vec<IpAddr> = port.local_addrs().iter().take(64).map(SocketAddr::ip).collect();
     let random = clock::random().map_err(io::Error::other)?;
     // Keys above belong to the kernel.
     let qkey = random as u32 & 0x7FFF_FFFF;
-    let (nic, queues) = Rnic::open(choice, &local, qkey)?;
+    let (nic, queues) = match service {
+        RnicService::Datagrams => Rnic::open(choice, &local, qkey)?,
+        RnicService::Connections => Rnic::open_connected(choice, &local, qkey)?,
+    };
     Ok(Opened { nic, queues, qkey })
 }
 
@@ -78,8 +94,9 @@ impl QueuePairs {
     pub fn open(
         port: UdpPort,
         choice: &RnicChoice,
+        service: RnicService,
     ) -> Result<QueuePairs, (io::Error, Box<UdpPort>)> {
-        match open_nic(&port, choice) {
+        match open_nic(&port, choice, service) {
             Ok(opened) => Ok(QueuePairs::with_nic(port, opened)),
             Err(error) => Err((error, Box::new(port))),
         }
@@ -97,6 +114,8 @@ impl QueuePairs {
             sockets,
             qkey,
             peers: Peers::new(),
+            connections: Connections::default(),
+            make_at_ns: 0,
             next: None,
             note,
             check_at_ns: 0,
@@ -117,6 +136,7 @@ impl QueuePairs {
         let is_proven = peer.is_proven(now_ns);
         let longest = peer.packet_max.min(self.nic.packet_max());
         let (number, gid, lid, qkey) = (peer.number(to.port()), peer.gid, peer.lid, peer.qkey);
+        let echo = peer.echo;
         if ask != Ask::Nothing {
             self.ask(now_ns, ask, (socket, queue), to);
         }
@@ -124,21 +144,35 @@ impl QueuePairs {
         if !is_proven || train.segment_size() > longest {
             return None;
         }
+        // Connections have one code point, and no IP headers in which marks could be seen.
+        if self.nic.has_connections()
+            && train.dscp() == 0
+            && let Some(result) = self.put_connected(now_ns, (socket, queue), to, train, echo)
+        {
+            return Some(result);
+        }
         let (own, _) = self.nic.address(queue)?;
         let class = train.dscp() << 2 | ecn_bits(train.ecn());
         let target = Target { gid, lid, flow: flow(own, number), class };
         let to = (&target, number, qkey);
         let result = self.nic.send(queue, to, train.len(), |index, room| fill(train, index, room));
+        if matches!(result, Err(Unsent::Failed(_))) {
+            self.check_at_ns = 0;
+        }
+        self.account(train, result)
+    }
+
+    /// Counts what was sent of a train. `None`: nothing was, and the queue pair has failed.
+    pub(super) fn account(
+        &mut self,
+        train: &Train,
+        result: Result<(), Unsent<Gone>>,
+    ) -> Option<io::Result<Sent>> {
         let sent = match result {
             Ok(()) => train.len(),
             Err(Unsent::Full(sent)) => sent,
-            Err(Unsent::Failed(sent)) => {
-                self.check_at_ns = 0;
-                if sent == 0 {
-                    return None;
-                }
-                sent
-            }
+            Err(Unsent::Failed(0)) => return None,
+            Err(Unsent::Failed(sent)) => sent,
             Err(Unsent::Fill(Gone)) => {
                 return Some(Err(io::Error::from_raw_os_error(libc::EFAULT)));
             }
@@ -176,12 +210,7 @@ impl QueuePairs {
     fn tell(&mut self, kind: Kind, socket: usize, to: &Address, echo: u64) {
         let receiver = SocketAddr::from(*to).ip();
         let Some(message) = self.message(kind, socket, receiver, (echo, receiver)) else { return };
-        let bytes = message.to_bytes();
-        self.note.clear();
-        if self.note.push(&bytes, RawSlice::EMPTY).is_ok() {
-            // A message that is lost is repeated.
-            let _ = self.port.send(socket, to, &self.note);
-        }
+        self.post(socket, to, &message);
     }
 
     /// Sends a probe from a queue pair to that of a destination.
@@ -206,7 +235,7 @@ impl QueuePairs {
     }
 
     /// Returns a message from a socket. `None`: it has no queue pair in use.
-    fn message(
+    pub(super) fn message(
         &self,
         kind: Kind,
         socket: usize,
@@ -246,7 +275,11 @@ impl QueuePairs {
                 }
             }
             (Kind::Proof, _) => self.peers.proven(now_ns, from, message),
-            (Kind::Answer, None) | (Kind::Probe, _) => {}
+            (Kind::Connect | Kind::Connected | Kind::Passed, Some(queue)) => {
+                self.connection_told(now_ns, (socket, queue), from, message);
+            }
+            (Kind::Answer | Kind::Connect | Kind::Connected | Kind::Passed, None)
+            | (Kind::Probe | Kind::Check, _) => {}
         }
     }
 
@@ -273,6 +306,19 @@ impl QueuePairs {
             let datagram = self.nic.peek()?;
             let socket = self.sockets[datagram.queue];
             let payload = self.nic.payload(&datagram);
+            if let Some(ends) = datagram.connection.and_then(|index| self.connections.ends(index)) {
+                if !is_introduction(payload) {
+                    let (from, ecn) = (ends.1, Ecn::NotCapable);
+                    self.next = Some(Next { datagram, socket, from, ecn });
+                    return Some(socket);
+                }
+                let message = Introduction::from_bytes(payload);
+                self.nic.pop();
+                if let Some(message) = message {
+                    self.connection_checked(ns(clock::now()), &ends, &message);
+                }
+                continue;
+            }
             if let Some((gid, class)) = self.nic.origin(&datagram) {
                 if is_introduction(payload) {
                     let message = Introduction::from_bytes(payload);
@@ -348,12 +394,20 @@ impl QueuePairs {
                 self.peers.introduce_again();
             }
         }
+        if let Some(reason) = self.close_failed() {
+            self.port.counters_mut().queue_pairs_failed += 1;
+            let text = format!(
+                "a connection of the RDMA device {} has failed, and is made again: {reason}",
+                self.nic.name()
+            );
+            return Err(io::Error::other(text));
+        }
         Ok(())
     }
 }
 
 /// Writes a packet of a train to its place.
-fn fill(train: &Train, index: usize, room: &mut [u8]) -> Result<usize, Gone> {
+pub(super) fn fill(train: &Train, index: usize, room: &mut [u8]) -> Result<usize, Gone> {
     let header = train.header(index);
     let length = train.packet_len(index);
     room[..header.len()].copy_from_slice(header);
@@ -372,7 +426,7 @@ unsafe fn copy_payload(room: &mut [u8], payload: RawSlice) -> Result<(), Gone> {
 }
 
 /// A number that is the same for all packets from one queue pair to another, below 2^20.
-fn flow(own: u32, other: u32) -> u32 {
+pub(super) fn flow(own: u32, other: u32) -> u32 {
     let mixed = (u64::from(own) << 32 | u64::from(other)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 44) as u32 | 1
 }

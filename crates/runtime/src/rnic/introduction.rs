@@ -25,6 +25,14 @@ pub(super) enum Kind {
     Probe = 3,
     /// Confirms a probe. Through the sockets.
     Proof = 4,
+    /// Requests a connection with a queue pair. Through the sockets.
+    Connect = 5,
+    /// Confirms that a queue pair is connected. Through the sockets.
+    Connected = 6,
+    /// Tests a connection. Through the connection.
+    Check = 7,
+    /// Confirms a test. Through the sockets.
+    Passed = 8,
 }
 
 /// A queue pair, and the port of the socket that it belongs to.
@@ -51,6 +59,8 @@ pub(super) struct Introduction {
     pub(super) qkey: u32,
     pub(super) lid: u16,
     pub(super) packet_max: u16,
+    /// Of messages about a connection: the sender's queue pair, and the one that it is connected
+    /// with, 0 if with none.
     pub(super) pairs: Vec<Pair>,
 }
 
@@ -92,6 +102,10 @@ impl Introduction {
             2 => Kind::Answer,
             3 => Kind::Probe,
             4 => Kind::Proof,
+            5 => Kind::Connect,
+            6 => Kind::Connected,
+            7 => Kind::Check,
+            8 => Kind::Passed,
             _ => return None,
         };
         let word = |at: usize| bytes[at..at + 8].try_into().map(u64::from_be_bytes).ok();

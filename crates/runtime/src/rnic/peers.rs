@@ -154,8 +154,25 @@ impl Peers {
     }
 
     /// True if a message comes from the owner of the IP address for which it speaks.
-    fn is_genuine(&self, message: &Introduction, address: IpAddr) -> bool {
+    pub(super) fn is_genuine(&self, message: &Introduction, address: IpAddr) -> bool {
         message.echo == self.nonce(address)
+    }
+
+    /// The other side of a destination, if it is known.
+    pub(super) fn known(&self, to: &Address) -> Option<&Peer> {
+        self.destinations.get(to)
+    }
+
+    /// True if a message comes from the owner of an address to whose queue pairs a probe passes,
+    /// and speaks for the same NIC.
+    pub(super) fn is_proven(&self, now_ns: u64, from: &Address, message: &Introduction) -> bool {
+        let is_same = |peer: &&Peer| (peer.echo, peer.gid) == (message.nonce, message.gid);
+        self.is_genuine(message, SocketAddr::from(*from).ip())
+            && self
+                .destinations
+                .get(from)
+                .filter(is_same)
+                .is_some_and(|peer| peer.is_proven(now_ns))
     }
 
     /// Handles an answer. Returns true if a probe is to follow.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use fairway_port::Address;
 
+use super::connections::{Connections, Due, Ends};
 use super::introduction::{BYTES, Introduction, Kind, PAIRS_MAX, Pair, is_introduction};
 use super::peers::{Ask, Peers};
 
@@ -23,7 +24,8 @@ fn message(kind: Kind, nonce: u64, echo: u64) -> Introduction {
 
 #[test]
 fn messages_are_read_as_they_were_written_and_others_are_refused() {
-    for kind in [Kind::Request, Kind::Answer, Kind::Probe, Kind::Proof] {
+    use Kind::{Answer, Check, Connect, Connected, Passed, Probe, Proof, Request};
+    for kind in [Request, Answer, Probe, Proof, Connect, Connected, Check, Passed] {
         let written = message(kind, 0x0102_0304_0506_0708, 9);
         let bytes = written.to_bytes();
         assert!(is_introduction(&bytes));
@@ -32,7 +34,7 @@ fn messages_are_read_as_they_were_written_and_others_are_refused() {
     let bytes = message(Kind::Probe, 1, 2).to_bytes();
     assert!(!is_introduction(&bytes[..BYTES - 1]));
     assert_eq!(Introduction::from_bytes(&bytes[..BYTES - 1]), None);
-    for (at, value) in [(0, b'f'), (4, 0x01), (4, 0xC2), (5, 0), (5, 5), (6, PAIRS_MAX as u8 + 1)] {
+    for (at, value) in [(0, b'f'), (4, 0x01), (4, 0xC2), (5, 0), (5, 9), (6, PAIRS_MAX as u8 + 1)] {
         let mut other = bytes;
         other[at] = value;
         assert_eq!(Introduction::from_bytes(&other), None, "byte {at} is {value}");
@@ -128,4 +130,61 @@ fn a_stranger_causes_few_requests() {
     });
     assert_eq!(new.count(), 32);
     assert!(peers.towards(SECOND, &address("10.1.0.1:1")).is_some(), "in the next period");
+}
+
+fn ends(text: &str) -> Ends {
+    (0, address(text))
+}
+
+/// A connection of the first ends, that the other side has answered, and whose first check passed
+/// at 3 ns.
+fn checked() -> (Connections, Ends) {
+    let (mut connections, ends) = (Connections::default(), ends("10.0.0.2:4000"));
+    connections.add(0, ends, (5, 17));
+    let connection = connections.get(&ends).unwrap();
+    assert_eq!(connection.due(0, 77), Due::Connect);
+    assert_eq!(connection.due(1, 77), Due::Nothing);
+    connection.connected(99, 77);
+    connection.answered();
+    assert!(!connection.passes(2, 77), "no check has passed");
+    assert_eq!(connection.due(2, 77), Due::Check);
+    connection.passed(3);
+    (connections, ends)
+}
+
+#[test]
+fn packets_take_a_connection_once_a_check_has_passed_and_until_none_does() {
+    let (mut connections, ends) = checked();
+    let connection = connections.get(&ends).unwrap();
+    assert!(connection.passes(4, 77));
+    assert_eq!(connection.due(SECOND / 4, 77), Due::Nothing);
+    assert_eq!(connection.due(SECOND, 77), Due::Check);
+    assert_eq!(connection.due(SECOND + SECOND / 10, 77), Due::Check);
+    assert_eq!(connection.due(SECOND + SECOND / 5, 77), Due::Connect, "it may be closed there");
+    assert!(connection.passes(2 * SECOND, 77) && !connection.passes(4 * SECOND, 77));
+    assert_eq!(connections.ends(5), Some(ends));
+    assert_eq!((connections.ends(4), connections.ends(6)), (None, None));
+}
+
+#[test]
+fn a_connection_is_requested_anew_from_another_program_at_the_address() {
+    let (mut connections, ends) = checked();
+    let connection = connections.get(&ends).unwrap();
+    assert!(!connection.passes(4, 78));
+    assert_eq!(connection.due(4, 78), Due::Connect);
+    connection.connected(100, 78);
+    assert!(!connection.passes(5, 78), "the check was of another queue pair");
+}
+
+#[test]
+fn connections_that_no_side_uses_are_closed_for_others() {
+    let (mut connections, first) = checked();
+    let second = ends("10.0.0.2:4001");
+    connections.add(SECOND, second, (0, 18));
+    assert_eq!(connections.idle(5 * SECOND), None);
+    assert_eq!(connections.idle(10 * SECOND + 2), Some(first));
+    connections.used(9 * SECOND, &first);
+    assert_eq!(connections.idle(11 * SECOND), Some(second));
+    assert_eq!(connections.remove(&second), Some(0));
+    assert_eq!((connections.remove(&second), connections.ends(0)), (None, None));
 }

@@ -88,7 +88,7 @@ fn wrong_settings_are_named_with_a_remedy() {
 #[test]
 fn the_library_never_lies_below_itself() {
     let datapath = |text| with(&[("FAIRWAY_DATAPATH", text)]).expect("fine").1.datapath;
-    for text in ["rdma", "rdma:mlx5_0:1", "rdma-or-udp"] {
+    for text in ["rdma", "rdma:mlx5_0:1", "rdma-or-udp", "rdma-uc"] {
         assert_eq!(datapath(text), Some(DatapathKind::Auto), "{text}");
     }
     assert_eq!(datapath("udp"), Some(DatapathKind::Udp));
