@@ -22,6 +22,7 @@
 //!
 //! **Where this differs:**
 //! * The window has a maximum: on a path without loss or marks it would grow for ever.
+//! * Losses of packets that were sent before the last reaction cause no other one (RFC 6675, §4).
 //! * While less than half of the window is used, neither it nor `t` grows (§5.8, RFC 7661).
 //! * A loss counts as congestion if round trips show a queue of an eighth of the round trip or
 //!   more. Without such a queue it is attributed to a bad link, as long as no more than a share (3
