@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! congestion:   w_max = w (or w · (1 + β) / 2, if w < w_max);  w = max(β · w, min(w, b))
-//! b           = delivery rate · least round trip; 0 for marks, or if more was lost than tolerated
+//! b           = delivery rate · least round trip; 0 for marks, or if more was lost than tolerated;
+//!               the highest rate of the last four round trips
 //! K           = ∛((w_max − w) / (C · mss))
 //! W_cubic(t)  = C · mss · (t − K)³ + w_max
 //! w_est      += α · mss · acked / w        α = 3 (1 − β) / (1 + β), and 1 beyond the old window
