@@ -22,10 +22,9 @@ struct Connection {
 }
 
 /// Connects a client to each of several contexts, with which the same memory is registered.
-fn connections(datapath: &DatapathKind, shares: Vec<Memory>) -> Vec<Connection> {
+fn connections(datapath: DatapathKind, shares: Vec<Memory>) -> Vec<Connection> {
     let connect = |share: Memory| {
-        let [server, client] =
-            [(); 2].map(|()| builder().datapath(datapath.clone()).build().unwrap());
+        let [server, client] = [(); 2].map(|()| builder().datapath(datapath).build().unwrap());
         let peer = client.connect(server.local_addrs()[0], TIMEOUT).unwrap();
         let Event::Connected(back) = event_of_peer(&server) else { panic!("another event") };
         let (client, server) = (side(client, peer), side(server, back));
@@ -41,7 +40,7 @@ fn connections(datapath: &DatapathKind, shares: Vec<Memory>) -> Vec<Connection> 
 fn contexts_that_share_memory_serve_the_same_bytes() {
     for datapath in [DatapathKind::Udp, DatapathKind::Shm] {
         let shares = Memory::zeroed(LENGTH).unwrap().shares(CONTEXTS);
-        let connections = connections(&datapath, shares);
+        let connections = connections(datapath, shares);
         let part = LENGTH / (CONTEXTS + 1);
         std::thread::scope(|scope| {
             for (at, Connection { client, memory, .. }) in connections.iter().enumerate() {
@@ -74,7 +73,7 @@ fn contexts_that_share_memory_serve_the_same_bytes() {
 /// The memory outlives the context with which it was registered first.
 #[test]
 fn memory_stays_until_its_last_context_ends() {
-    let connections = connections(&DatapathKind::Udp, Memory::from_vec(vec![7; LENGTH]).shares(2));
+    let connections = connections(DatapathKind::Udp, Memory::from_vec(vec![7; LENGTH]).shares(2));
     let [first, last] = <[_; 2]>::try_from(connections).ok().unwrap();
     let Connection { client, server, memory } = first;
     drop((client, memory));
