@@ -62,7 +62,13 @@ pub(crate) fn run(options: &PerfOptions) -> Result<(), Failure> {
         (Some(operation), None) if !options.server => both_sides(options, operation),
         _ => {
             pin(options)?;
-            contexts::each(options.contexts, |index| target::serve(options, index))
+            process::catch_signals();
+            contexts::each(options.contexts, |index| {
+                let result = target::serve(options, index);
+                // If one context fails, all end.
+                process::stop_flag().store(true, Ordering::Release);
+                result
+            })
         }
     }
 }

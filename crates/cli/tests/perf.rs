@@ -70,6 +70,12 @@ fn several_contexts_are_measured_together() {
         assert_eq!(row["contexts"], 3, "{row}");
         assert!(row["verified"].as_u64() >= Some(3 * size), "{row}");
     }
+    // The first port of a server's second context is in use, so the first one does not serve alone.
+    let used = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let port = used.local_addr().expect("an address").port() - 16;
+    let own = format!("127.0.0.1:{port}");
+    let server = ["perf", "--server", "--contexts", "2", "--bind", &own];
+    let _ = fairway(&server).fails(1, &["127.0.0.1"]);
 }
 
 #[test]

@@ -38,9 +38,8 @@ const UNRELIABLE_LAST: Duration = Duration::from_millis(20);
 const ANSWER: u64 = 1 << 32;
 
 /// Serves clients, one session after the other, with context `index` of this side, until a signal
-/// requests the end of the process.
+/// (which the caller has to catch) requests the end of the process.
 pub(super) fn serve(options: &PerfOptions, index: u32) -> Result<(), Failure> {
-    process::catch_signals();
     let port = net::port_behind(options.net.first_port(PERF.port), port_offset(index))?;
     let builder = options.net.builder(PERF.port, None).port(port);
     let context = net::open(builder.control_threads(options.flows.control_threads))?;
