@@ -43,12 +43,8 @@ impl LossShare {
     }
 }
 
-/// Decides to which losses a congestion control reacts: to those that count, at most once per
-/// window sent.
-///
-/// Packets that were sent before a reaction met the queue that the reaction drains, so their losses
-/// do not count for another one (the recovery point of RFC 6675, §4). A time-out counts whenever
-/// its packets were sent, but a round trip after the last reaction at the earliest.
+/// Decides to which losses a congestion control reacts: to those that count, at most once per round
+/// trip.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LossReaction {
     share: LossShare,
@@ -65,8 +61,8 @@ impl LossReaction {
         self.share.remember(acked_bytes, 0, window_bytes);
     }
 
-    /// True if this loss requires a reaction. The next reaction is then possible when packets are
-    /// lost that are sent from now on, or a round trip later by time-out.
+    /// True if this loss requires a reaction. The next reaction is then possible a round trip
+    /// later.
     pub(crate) fn counts(&mut self, sample: &LossSample, window_bytes: u64) -> bool {
         self.counts_if(sample, window_bytes, false)
     }
@@ -78,19 +74,14 @@ impl LossReaction {
         window_bytes: u64,
         congested: bool,
     ) -> bool {
-        // Ages are compared, and not instants, because a reaction may be arbitrarily old.
-        let age = sample.now.elapsed_since(sample.sent_at);
-        let apart = if sample.by_timeout { sample.smoothed_rtt } else { age };
-        let is_apart = self.last.is_none_or(|last| sample.now.elapsed_since(last) >= apart);
-        if !is_apart && !sample.by_timeout {
-            return false;
-        }
         self.share.remember(0, sample.lost_bytes, window_bytes);
+        let apart = |last| sample.now.elapsed_since(last) >= sample.smoothed_rtt;
         let counts = sample.by_timeout || congested || self.is_exceeded();
-        if counts && is_apart {
+        if counts && self.last.is_none_or(apart) {
             self.last = Some(sample.now);
+            return true;
         }
-        counts && is_apart
+        false
     }
 
     /// True if more than `permille` thousandths were lost recently.

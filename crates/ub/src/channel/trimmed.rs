@@ -5,7 +5,6 @@
 //! packet is then found missing like any other.
 
 use super::Channel;
-use super::loss::Lost;
 use crate::injected_bug::InjectedBug;
 use crate::placement::Verdict;
 use crate::send_window::{LOST, RESENT, VOID};
@@ -84,7 +83,7 @@ impl Channel {
             &mut shared.flows,
             &mut shared.schedule,
             now,
-            (Lost::packet(&sent), sent.path),
+            (u32::from(sent.bytes), sent.path),
             false,
         );
         self.mark_ready(&mut shared.schedule);

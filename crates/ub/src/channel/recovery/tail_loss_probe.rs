@@ -14,7 +14,6 @@
 //! is overdue, and the second for that at which the acknowledgement of the last packet is.
 
 use super::Recovery;
-use crate::channel::loss::Lost;
 use crate::channel::{Channel, Timer};
 use crate::injected_bug::InjectedBug;
 use crate::limits::Profile;
@@ -190,17 +189,23 @@ impl Channel {
         let late = late.unwrap_or_else(|| self.recovery.round_trip().usual_most());
         let (mut any, mut next) = (false, None::<Instant>);
         for path in self.paths.busy() {
-            let (lost, due) = self.expire_on_path(shared, now, path, newest, late);
-            if lost.bytes > 0 {
+            let (bytes, due) = self.expire_on_path(shared, now, path, newest, late);
+            if bytes > 0 {
                 any = true;
-                self.report_loss(&mut shared.flows, &mut shared.schedule, now, (lost, path), false);
+                self.report_loss(
+                    &mut shared.flows,
+                    &mut shared.schedule,
+                    now,
+                    (bytes, path),
+                    false,
+                );
             }
             next = next.into_iter().chain(due).reduce(Instant::min);
         }
         (any, next)
     }
 
-    /// Returns what is lost on a path, and when the next packet there will be lost.
+    /// Returns the bytes lost on a path, and when the next packet there will be lost.
     fn expire_on_path(
         &mut self,
         shared: &mut Shared,
@@ -208,26 +213,26 @@ impl Channel {
         path: u8,
         newest: Instant,
         late: Duration,
-    ) -> (Lost, Option<Instant>) {
-        let mut lost = Lost::default();
+    ) -> (u32, Option<Instant>) {
+        let mut bytes = 0;
         let mut down = false;
         while let Some(psn) = self.paths.oldest(path) {
             let sent = *self.send.record(psn, &mut shared.send_blocks);
             if !down && !sent.sent_at.is_before(newest) {
-                return (lost, None);
+                return (bytes, None);
             }
             let due = sent.sent_at + late;
             if !down && now.is_before(due) {
-                return (lost, Some(due));
+                return (bytes, Some(due));
             }
-            if lost.bytes == 0 {
+            if bytes == 0 {
                 // All packets of a path that goes out of use are resent elsewhere.
                 down = self.path_timed_out(shared, path, now);
             }
-            lost.add(Lost::packet(&sent));
+            bytes += u32::from(sent.bytes);
             self.declare_lost(shared, psn, &sent);
         }
-        (lost, None)
+        (bytes, None)
     }
 
     /// Schedules the newest packet under way for resending, without declaring it lost.
