@@ -291,6 +291,7 @@ fn an_address_that_names_no_host_is_this_hosts() {
     for (server, client) in pairs.filter(|(server, client)| server.is_ipv4() || client.is_ipv6()) {
         let at = |address| builder().bind(address).datapath(DatapathKind::Udp).build();
         let (Ok(server), Ok(client)) = (at(server), at(client)) else {
+            assert!(server.is_ipv6() || client.is_ipv6(), "{server} and {client}");
             eprintln!("SKIPPED: no IPv6 here");
             continue;
         };

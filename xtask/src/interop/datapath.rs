@@ -33,9 +33,12 @@ enum Place {
 }
 
 impl Place {
-    fn address(self, six: bool) -> String {
-        let (number, six) = (if let Place::Guest(number) = self { 10 + number } else { 1 }, six);
-        if six { format!("fd77::{number}") } else { format!("10.77.0.{number}") }
+    fn address(self, is_six: bool) -> String {
+        let number = match self {
+            Place::Guest(number) => 10 + number,
+            Place::Here => 1,
+        };
+        if is_six { format!("fd77::{number}") } else { format!("10.77.0.{number}") }
     }
 }
 
@@ -152,6 +155,14 @@ pub fn run(options: &Options, guests: &Guests, results: &mut Results) -> io::Res
     Ok(())
 }
 
+/// What a row has carried.
+struct Carried {
+    /// Bytes that were compared.
+    bytes: u64,
+    /// Packets that were sent again, as far as the command reports them.
+    resent: Option<u64>,
+}
+
 /// A running server.
 enum Server {
     Job(String),
@@ -186,17 +197,18 @@ impl Runner<'_> {
         let server = self.start(row.server, &command)?;
         let done = self.client(row);
         self.stop(server)?;
-        let bytes = done?;
+        let Carried { bytes, resent } = done?;
         let packets = self.packets(row)? - before;
         if packets < bytes / PACKET_BYTES {
             let text = format!("{bytes} bytes, but the kernel's queue pairs had {packets} packets");
             return Err(io::Error::other(text));
         }
-        Ok(format!("{bytes} bytes, {packets} packets of the kernel's queue pairs"))
+        let resent = resent.map_or_else(String::new, |packets| format!(", {packets} sent again"));
+        Ok(format!("{bytes} bytes, {packets} packets of the kernel's queue pairs{resent}"))
     }
 
-    /// Runs the client's command. Returns the number of bytes that were compared.
-    fn client(&self, row: &Row) -> io::Result<u64> {
+    /// Runs the client's command.
+    fn client(&self, row: &Row) -> io::Result<Carried> {
         let (own, server) = (row.client.address(row.is_six), row.server.address(row.is_six));
         let datapath = row.datapath;
         let common = format!("--json --connect-timeout 30s --datapath {datapath} --bind {own}");
@@ -207,10 +219,14 @@ impl Runner<'_> {
                 let text = self.ask(row.client, &command)?;
                 compared(&text, datapath)
             }
-            Work::Copy => self.copy(row, &common, &server),
+            Work::Copy => {
+                let bytes = self.copy(row, &common, &server)?;
+                Ok(Carried { bytes, resent: None })
+            }
         }
     }
 
+    /// Copies a file. Returns its length.
     fn copy(&self, row: &Row, common: &str, server: &str) -> io::Result<u64> {
         let source = "/tmp/fairway-datapath-source";
         let make = format!("head -c {FILE_BYTES} /dev/urandom > {source}");
@@ -307,8 +323,8 @@ impl Runner<'_> {
     }
 }
 
-/// Checks what `fairway perf` has reported. Returns the number of bytes that it has compared.
-fn compared(text: &str, datapath: &str) -> io::Result<u64> {
+/// Checks what `fairway perf` has reported.
+fn compared(text: &str, datapath: &str) -> io::Result<Carried> {
     let rows = text.lines().filter(|line| line.starts_with('{'));
     let rows: Vec<Value> = rows.filter_map(|line| serde_json::from_str(line).ok()).collect();
     let Some(last) = rows.last() else {
@@ -316,10 +332,11 @@ fn compared(text: &str, datapath: &str) -> io::Result<u64> {
     };
     // The first packets take UDP, until the queue pairs are known.
     let way = last["datapath"].as_str().unwrap_or_default();
-    let bytes: u64 = rows.iter().filter_map(|row| row["verified"].as_u64()).sum();
+    let sum = |field: &str| rows.iter().filter_map(|row| row[field].as_u64()).sum();
+    let (bytes, resent) = (sum("verified"), sum("packets_resent"));
     let takes_it = way.split(' ').next() == Some(datapath);
     if !takes_it || bytes == 0 || last["lost"] != 0 {
         return Err(io::Error::other(format!("{bytes} bytes compared, by '{way}': {last}")));
     }
-    Ok(bytes)
+    Ok(Carried { bytes, resent: Some(resent) })
 }

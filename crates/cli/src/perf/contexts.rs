@@ -159,9 +159,4 @@ mod tests {
         });
         assert_eq!(failures.unwrap_err().to_string(), "the cause");
     }
-
-    #[test]
-    fn the_first_context_has_the_servers_port() {
-        assert_eq!((port_offset(0), port_offset(3)), (0, 48));
-    }
 }

@@ -56,7 +56,7 @@ pub(super) struct QueuePair {
 impl QueuePair {
     /// Makes a queue pair that can send and receive. No place is posted.
     pub(super) fn new(port: &OpenPort, parts: &Parts, generation: u16) -> io::Result<QueuePair> {
-        let pair = QueuePair::made(port, parts, std::ptr::null_mut(), generation)?;
+        let pair = QueuePair::unready(port, parts, std::ptr::null_mut(), generation)?;
         let mut attributes =
             ibv_qp_attr { port_num: port.port.number, qkey: parts.qkey, ..ibv_qp_attr::default() };
         let steps = [
@@ -73,19 +73,9 @@ impl QueuePair {
         }
     }
 
-    /// Makes a queue pair of a connection that receives from a shared queue. It cannot send or
-    /// receive yet.
-    pub(super) fn unconnected(
-        port: &OpenPort,
-        parts: &Parts,
-        srq: *mut ibv_srq,
-        generation: u16,
-    ) -> io::Result<QueuePair> {
-        QueuePair::made(port, parts, srq, generation)
-    }
-
-    /// A queue pair without a state; of a connection if there is a shared receive queue.
-    fn made(
+    /// Makes a queue pair that cannot send or receive yet: of a connection, which receives from a
+    /// shared queue, or of datagrams if that is null.
+    pub(super) fn unready(
         port: &OpenPort,
         parts: &Parts,
         srq: *mut ibv_srq,

@@ -100,7 +100,7 @@ impl Rnic {
         let at = state.first + index;
         let generation = self.pairs.get(at).map_or(0, |old| old.generation.wrapping_add(1));
         let parts = Parts { sends: SENDS, receives: 0, ..self.parts };
-        let pair = QueuePair::unconnected(&self.port, &parts, state.srq, generation).ok()?;
+        let pair = QueuePair::unready(&self.port, &parts, state.srq, generation).ok()?;
         let number = pair.number();
         state.by_number.insert(number, index);
         if closed.is_some() {
