@@ -284,6 +284,14 @@ impl Protocol for Core {
         self.nic.poll_engine(now, engine)
     }
 
+    fn has_full_ack(&self, engine: u32) -> bool {
+        self.nic.has_full_ack(engine)
+    }
+
+    fn next_urgent(&mut self, now: Instant, engine: u32) -> Option<Transmit> {
+        self.nic.poll_urgent(now, engine)
+    }
+
     fn add(&mut self, io: &mut Io, now: Instant, transmit: &Transmit) -> bool {
         self.add_packet(io, now, transmit)
     }

@@ -2,10 +2,11 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use common::{Pair, TIMEOUT, builder};
-use fairway::{Context, ControlLatency, LatencySample, Spec};
+use fairway::{Context, ControlLatency, LatencySample, Memory, Profile, Rights, Spec};
 
 const ROOM: usize = 1 << 16;
 const SIZE: usize = 300_000;
@@ -94,6 +95,50 @@ fn control_latency_is_measured_despite_loss_and_reordering() {
     let ([client, server], took) = measured(&pair, |decided, reported| decided == reported);
     check(&client.decisions, took);
     check(&server.turn_rounds, took);
+}
+
+/// Acknowledgements that a server sends per poll that receives data, if one covers at most `every`
+/// packets. No thread drives but this one.
+fn acknowledged_per_poll(every: u32) -> f64 {
+    let make = || {
+        let profile = Profile::new().acknowledge_every(every);
+        builder().engines(1).paths(1).progress_thread(false).profile(profile).build().unwrap()
+    };
+    let (server, client) = (make(), make());
+    let is_connected = AtomicBool::new(false);
+    let peer = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_connected.load(Ordering::Acquire) {
+                server.poll();
+            }
+        });
+        let peer = client.connect(server.local_addrs()[0], TIMEOUT).unwrap();
+        is_connected.store(true, Ordering::Release);
+        peer
+    });
+    let client = common::side(client, peer);
+    let from = client.filled(SIZE, 1);
+    let to = server.register(Memory::zeroed(SIZE).unwrap(), Rights::ALL).unwrap();
+    let before = server.counters().engine.acks_sent;
+    let (mut polls, mut received, mut completions) = (0_u32, 0, Vec::new());
+    for id in 0..WRITES {
+        client.jetty.write(&client.peer, &from, to.key(), id).unwrap();
+        while completions.is_empty() {
+            server.poll();
+            let data = server.counters().engine.data_received;
+            polls += u32::from(std::mem::replace(&mut received, data) < data);
+            client.jetty.poll(&mut completions);
+        }
+        completions.drain(..).for_each(|done| assert!(done.result().is_ok()));
+    }
+    (server.counters().engine.acks_sent - before) as f64 / f64::from(polls)
+}
+
+/// A poll receives by several calls, and each may bring packets enough for an acknowledgement.
+#[test]
+fn an_acknowledgement_of_enough_packets_does_not_wait_for_the_end_of_a_poll() {
+    assert!(acknowledged_per_poll(64) <= 1.0, "one path has one acknowledgement a poll");
+    assert!(acknowledged_per_poll(4) > 1.5, "they leave between receive calls");
 }
 
 #[test]

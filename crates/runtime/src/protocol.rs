@@ -193,6 +193,15 @@ pub trait Protocol: Sized + Send {
     fn next(&mut self, now: Instant, _engine: u32) -> Option<TransmitOf<Self>> {
         self.parts().0.poll_transmit(now)
     }
+    /// True if an acknowledgement of an engine is not to wait until more packets have been received
+    /// ([`Protocol::next_urgent`]).
+    fn has_full_ack(&self, _engine: u32) -> bool {
+        false
+    }
+    /// Returns the device's next packet for an engine that goes before data.
+    fn next_urgent(&mut self, _now: Instant, _engine: u32) -> Option<TransmitOf<Self>> {
+        None
+    }
     /// Adds a packet to the run, or delays it if it is an acknowledgement that may wait. Returns
     /// false if the run is complete: the packet is then pending.
     fn add(&mut self, io: &mut Io<Self::Own>, now: Instant, transmit: &TransmitOf<Self>) -> bool;

@@ -9,6 +9,7 @@ use crate::execution::{execute_due, place, report};
 use crate::io::{Companion, Io};
 use crate::memory::Gone;
 use crate::protocol::{Eagerness, Parsed, Placing, Protocol};
+use crate::sending;
 
 /// Arrivals up to this many bytes are a request or an answer, and not part of a bulk transfer.
 const SMALL: usize = 1024;
@@ -35,6 +36,9 @@ pub(super) fn receive<P: Protocol>(
         packets += took.packets;
         io.received_bytes += took.bytes;
         io.sockets.took(socket, took.packets);
+        if packets < budget {
+            sending::transmit_urgent(protocol, io);
+        }
         match eagerness {
             Eagerness::AnswerFirst if took.packets == 1 && took.bytes < SMALL => {
                 io.sockets.unmark(socket);

@@ -5,17 +5,33 @@ use fairway_wire::Instant;
 use crate::burst::SmallPosts;
 use crate::clock;
 use crate::io::{Companion, Io};
-use crate::protocol::Protocol;
+use crate::protocol::{Protocol, TransmitOf};
 
 /// A run of up to this many packets is sent in about the time that the device takes to look for
 /// another one.
 const FEW: usize = 2;
 
+/// Returns the next packet for an engine, if any.
+type Next<P> = fn(&mut P, Instant, u32) -> Option<TransmitOf<P>>;
+
 /// Sends the packets that the device has to send.
 pub fn transmit<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant) {
+    transmit_all(protocol, io, now, P::next);
+}
+
+/// Sends the packets that go before data, such as acknowledgements, in a poll that goes on to
+/// receive. Does nothing if packets of an earlier poll wait to be sent.
+pub(super) fn transmit_urgent<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>) {
+    let waits = io.outbox.has_run() || io.outbox.ack_deadline().is_some();
+    if !waits && protocol.has_full_ack(io.engine) {
+        transmit_all(protocol, io, clock::now(), P::next_urgent);
+    }
+}
+
+fn transmit_all<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant, next: Next<P>) {
     let mut now = now;
     if protocol.sending_begins(io) && io.begin_sending(now) {
-        while fill(protocol, io, now) {
+        while fill_from(protocol, io, now, next) {
             // Sending a run takes longer than the precision of round-trip measurements, so the
             // packets after it must be recorded with a later time.
             if !io.send_run(now)
@@ -53,6 +69,15 @@ pub fn transmit_posted<P: Protocol>(
 
 /// Builds the next run. Returns false if there is nothing to send.
 pub fn fill<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant) -> bool {
+    fill_from(protocol, io, now, P::next)
+}
+
+fn fill_from<P: Protocol>(
+    protocol: &mut P,
+    io: &mut Io<P::Own>,
+    now: Instant,
+    next: Next<P>,
+) -> bool {
     protocol.run_begins(io, now);
     io.outbox.has_drained = false;
     if let Some(first) = io.outbox.pending.take() {
@@ -65,7 +90,7 @@ pub fn fill<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant) ->
         return true;
     }
     while io.outbox.packets < P::SENT_MAX {
-        let Some(transmit) = protocol.next(now, io.engine) else {
+        let Some(transmit) = next(protocol, now, io.engine) else {
             // Sending more takes so long that the device may have another packet after it.
             io.outbox.has_drained = io.outbox.packets <= FEW;
             break;

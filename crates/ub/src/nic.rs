@@ -322,14 +322,19 @@ impl UbDevice {
         self.enqueue_opened();
     }
 
-    /// The next packet of the channels that were assigned to `engine` when they were opened.
-    ///
-    /// # Panics
-    /// If there is no such engine.
-    pub fn poll_engine(&mut self, now: Instant, engine: u32) -> Option<Transmit> {
+    /// True if an acknowledgement of an engine is due because it covers
+    /// [`Profile::acknowledge_every`](crate::Profile) packets. A driver that is going to receive
+    /// more packets sends it first ([`Self::poll_urgent`]).
+    pub fn has_full_ack(&self, engine: u32) -> bool {
+        self.shared.schedule.has_full_ack(engine as usize)
+    }
+
+    /// The next packet of an engine that goes before data: an acknowledgement that is due, or
+    /// another control packet, or data that carries the acknowledgement. [`Self::poll_engine`]
+    /// returns these first; a driver that receives many packets at a time can send them between.
+    pub fn poll_urgent(&mut self, now: Instant, engine: u32) -> Option<Transmit> {
         self.finish_datagram();
-        let engine = engine as usize;
-        while let Some(index) = self.shared.schedule.pop_urgent(engine) {
+        while let Some(index) = self.shared.schedule.pop_urgent(engine as usize) {
             let Some(channel) = channel_at(&mut self.entries, index) else { continue };
             channel.left_urgent();
             if let Some(transmit) = channel.next_control(&mut self.shared, now) {
@@ -343,6 +348,20 @@ impl UbDevice {
                 self.free_entry(index);
             }
         }
+        self.shared.schedule.end_urgent(engine as usize);
+        None
+    }
+
+    /// The next packet of the channels that were assigned to `engine` when they were opened.
+    ///
+    /// # Panics
+    /// If there is no such engine.
+    pub fn poll_engine(&mut self, now: Instant, engine: u32) -> Option<Transmit> {
+        let urgent = self.poll_urgent(now, engine);
+        if urgent.is_some() {
+            return urgent;
+        }
+        let engine = engine as usize;
         self.run_follow_ups();
         self.follow_raised_rates(now);
         loop {

@@ -76,10 +76,14 @@ impl Channel {
             // A congestion control is not told the round trips of packets that were late.
             self.acks.forget_echo();
         }
+        let is_full = unacknowledged >= every;
+        if is_full {
+            self.rings.note_full_ack(&mut shared.schedule);
+        }
         if ack_requested
             || closes_gap
             || self.acks.take_mark()
-            || unacknowledged >= every
+            || is_full
             || gap > shared.config.profile().reorder_tolerance as i32
         {
             self.acknowledge_soon(&mut shared.schedule);

@@ -43,6 +43,13 @@ impl Rings {
         }
     }
 
+    /// Notes that the channel's next acknowledgement covers as many packets as it is to cover at
+    /// most.
+    #[inline]
+    pub(super) fn note_full_ack(&self, schedule: &mut Schedule) {
+        schedule.note_full_ack(self.engine);
+    }
+
     /// Puts the channel behind the others that lack a send-window block.
     pub(super) fn enter_blocked(&mut self, schedule: &mut Schedule) {
         if !self.is_blocked_on_pool {

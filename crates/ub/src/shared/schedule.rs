@@ -6,6 +6,7 @@ use crate::list::Ring;
 use crate::message::Message;
 use crate::names::ChannelIndex;
 use crate::pool::Index;
+use alloc::vec;
 use alloc::vec::Vec;
 use fairway_wire::Instant;
 
@@ -15,6 +16,8 @@ pub(crate) struct Schedule {
     ready: Vec<Ring<ChannelIndex>>,
     /// By engine: channels that have to send an acknowledgement, a refusal, a probe or a close.
     urgent: Vec<Ring<ChannelIndex>>,
+    /// By engine: true if an acknowledgement covers as many packets as it is to cover at most.
+    has_full_ack: Vec<bool>,
     /// Channels that could not send because a pool was exhausted.
     blocked_on_pool: Ring<ChannelIndex>,
     /// Channels that were blocked on a pool and may try again.
@@ -31,6 +34,7 @@ impl Schedule {
         Schedule {
             ready: rings(),
             urgent: rings(),
+            has_full_ack: vec![false; engines as usize],
             blocked_on_pool: ring(),
             unblocked: ring(),
             deadlines: Deadlines::new(channels),
@@ -60,6 +64,25 @@ impl Schedule {
     #[inline]
     pub(crate) fn pop_urgent(&mut self, engine: usize) -> Option<ChannelIndex> {
         self.urgent[engine].pop()
+    }
+
+    /// Records that a channel of an engine has counted as many data packets as one acknowledgement
+    /// is to cover at most.
+    #[inline]
+    pub(crate) fn note_full_ack(&mut self, engine: u32) {
+        self.has_full_ack[engine as usize] = true;
+    }
+
+    /// True if that was recorded for an engine, and channels of it have control packets.
+    #[inline]
+    pub(crate) fn has_full_ack(&self, engine: usize) -> bool {
+        self.has_full_ack[engine] && !self.urgent[engine].is_empty()
+    }
+
+    /// Records that no channel of an engine has control packets any more.
+    #[inline]
+    pub(crate) fn end_urgent(&mut self, engine: usize) {
+        self.has_full_ack[engine] = false;
     }
 
     /// True if channels of an engine are ready or urgent.

@@ -292,3 +292,22 @@ fn a_loss_at_the_end_of_a_path_is_found_by_time() {
     let by_silence = resent_after("cc=fixed:256K,path=spray,loss=path-order");
     assert!(by_silence > 30, "{by_silence} us");
 }
+
+/// A driver that receives many packets at a time can send an acknowledgement that covers enough of
+/// them before it receives more.
+#[test]
+fn an_acknowledgement_of_enough_packets_is_announced() {
+    let profile = |profile: Profile| profile.acknowledge_every(8);
+    let mut pair = with_profile("cc=fixed:256K", 1, profile);
+    let packets = pair.write_packets(20);
+    for eight in packets.chunks_exact(8) {
+        for transmit in eight {
+            assert!(!pair.nics[1].has_full_ack(0), "before {:?}", transmit.packet);
+            pair.deliver(1, transmit);
+        }
+        assert!(pair.nics[1].has_full_ack(0));
+        let transmit = pair.nics[1].poll_urgent(pair.now, 0).expect("an acknowledgement");
+        assert!(matches!(transmit.packet, Packet::Ack(_)));
+        assert!(pair.nics[1].poll_urgent(pair.now, 0).is_none() && !pair.nics[1].has_full_ack(0));
+    }
+}
