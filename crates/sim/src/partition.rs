@@ -262,7 +262,7 @@ impl Partition {
         }
         for port in self.plan.scenario.network.ports_of(node) {
             let head = self.ports[port as usize].queues[1].head;
-            read ^= self.packets.waiting.get(head as usize).map_or(0, |waiting| waiting.bytes());
+            read ^= meta.get(head as usize).map_or(0, |first| first.bytes);
         }
         std::hint::black_box(read);
     }
@@ -415,9 +415,9 @@ impl Partition {
             CONTROL => spec.control_bytes,
             _ => self.buffers.room(spec, node),
         };
-        let waiting = &mut self.packets.waiting;
-        match here.admit(waiting, (index, meta), room, spec, tally) {
+        match here.admit(&mut self.packets.meta, index, room, spec, tally) {
             Admission::Queued => {
+                let meta = &self.packets.meta[index as usize];
                 let counts = class != CONTROL && self.buffers.is_counted() && meta.arrived != NONE;
                 if counts && self.buffers.add(spec, node, meta) {
                     let arrived = meta.arrived;
@@ -451,7 +451,7 @@ impl Partition {
         let tally = &mut self.tallies[port as usize];
         let length = here.queues[1].bytes;
         let salt = port.wrapping_mul(0x85EB_CA6B) ^ self.plan.scenario.seed as u32;
-        let Some(leaving) = here.next(&self.packets.waiting, spec, salt, tally) else { return };
+        let Some(leaving) = here.next(&self.packets.meta, spec, salt, tally) else { return };
         let index = leaving.index;
         if leaving.is_marked {
             self.packets.meta[index as usize].marked = true;
