@@ -142,8 +142,10 @@ pub trait CongestionControl: Send {
     }
 }
 
-/// The state of one path that a path choice may use.
+/// The state of one path that a path choice may use: one cache line, because a channel with
+/// hundreds of paths uses another one for every packet.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
 pub struct PathView {
     /// Smoothed round trip; zero until the first sample.
     pub smoothed_rtt: Duration,

@@ -112,19 +112,20 @@ pub(crate) struct Leaving {
     pub(crate) is_marked: bool,
 }
 
-/// Counters of a port that are rarely accessed.
+/// Counters of a port. The first cache line has those of packets that wait.
 #[derive(Clone, Debug, Default)]
+#[repr(C, align(64))]
 pub(crate) struct PortTally {
-    pub(crate) drops: u64,
-    pub(crate) trims: u64,
     pub(crate) marks: u64,
     /// Maximum of the bytes in both queues together.
     pub(crate) longest: u32,
+    /// What the port remembers for the field CCI.
+    pub(crate) telemetry: PortTelemetry,
+    pub(crate) drops: u64,
+    pub(crate) trims: u64,
     /// Number of pauses by the peer, and their total length in picoseconds.
     pub(crate) pauses: u64,
     pub(crate) paused_ps: u64,
-    /// What the port remembers for the field CCI.
-    pub(crate) telemetry: PortTelemetry,
     /// Time at which the current pause began.
     pub(crate) paused_since: u64,
     /// The parts of the queue of data; used where data has several classes.

@@ -14,6 +14,7 @@ pub(crate) const BLOCK_RECORDS: u32 = 64;
 /// the order of sending), or that of lost packets waiting to be resent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
+#[repr(align(32))]
     pub(crate) sent_at: Instant,
     pub(crate) links: Links<Index<Sent>>,
     /// The packet's message, by its index in the pool.
