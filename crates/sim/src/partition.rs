@@ -11,6 +11,7 @@ use super::scenario::Routing;
 use super::switch::Buffers;
 use crate::calendar::NEVER;
 use crate::intake::INTAKE_PORT;
+use ahead::Ahead;
 use std::sync::Arc;
 
 /// State of a flow in one partition. The source's partition records its start and completion, the
@@ -158,11 +159,12 @@ impl Partition {
         }
         self.earliest_crossing = NEVER;
         self.calendar.open(window);
+        let mut ahead = Ahead::default();
         let mut next = 0;
         while let Some(node) = self.calendar.next_node(next) {
             next = node + 1;
+            self.look_ahead(&mut ahead, node);
             self.calendar.turn(node);
-            self.prefetch(node);
             let first = self.plan.scenario.network.first_port[node as usize];
             while let Some((now, entry)) = self.calendar.pop() {
                 self.totals.events += 1;
@@ -241,30 +243,6 @@ impl Partition {
             self.wakes[node as usize] = due;
             self.calendar.push(due, node, Kind::Serve, 0, 0);
         }
-    }
-
-    /// Reads one word of every packet that arrives at the node being executed, and of the first
-    /// packet queued at each of its ports. These reads do not depend on each other, so the CPU
-    /// overlaps them; the reads of the events themselves would wait one for another.
-    #[inline]
-    fn prefetch(&self, node: u32) {
-        let (meta, headers) = (&self.packets.meta, &self.packets.headers);
-        let is_host = node < self.plan.scenario.network.hosts;
-        let mut read = 0;
-        for entry in self.calendar.ahead() {
-            if entry.kind() == Kind::Arrive {
-                let index = entry.packet() as usize;
-                read ^= meta[index].destination;
-                if is_host {
-                    read ^= headers[index].payload();
-                }
-            }
-        }
-        for port in self.plan.scenario.network.ports_of(node) {
-            let head = self.ports[port as usize].queues[1].head;
-            read ^= meta.get(head as usize).map_or(0, |first| first.bytes);
-        }
-        std::hint::black_box(read);
     }
 
     /// Receives a packet from another partition.
@@ -565,6 +543,7 @@ fn scale(number: u32, count: u32) -> u32 {
     ((u64::from(number) * u64::from(count)) >> 32) as u32
 }
 
+mod ahead;
 mod full;
 mod hints;
 mod hosts;

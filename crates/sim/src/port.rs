@@ -3,6 +3,7 @@
 //! Where data has several classes, the queue of data is sorted by class ([`DataClasses`]).
 
 use super::packets::{CONTROL, NONE, PacketMeta};
+use crate::prefetch::request_element;
 use crate::scenario::{LATENCY_MAX_PS, Marking, Overflow, QueueSpec};
 use crate::telemetry::PortTelemetry;
 
@@ -49,8 +50,7 @@ impl Queue {
         let PacketMeta { next, bytes, .. } = packets[index as usize];
         self.bytes -= bytes;
         self.head = next;
-        // Prefetches the next packet, which will be sent soon.
-        std::hint::black_box(packets.get(next as usize).map_or(0, |next| next.bytes));
+        request_element(packets, next as usize);
         Some((index, bytes))
     }
 }

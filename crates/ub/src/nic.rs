@@ -487,6 +487,7 @@ mod flows;
 mod guard;
 mod jetties;
 mod mailboxes;
+mod memory;
 mod missing;
 mod opened;
 mod post;

@@ -18,7 +18,7 @@ use crate::shared::{Config, Schedule, Shared};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use fairway_policy::{ChunkRequest, LossSample, PathAck, PathChoice, PathView};
+use fairway_policy::{ChunkRequest, LossSample, MemoryVisitor, PathAck, PathChoice, PathView};
 use fairway_wire::{Duration, Instant, Psn};
 
 /// The protocol's own record of a path, beside the view that policies are given: half a cache line.
@@ -117,6 +117,18 @@ impl Paths {
         paths
     }
 
+    /// The policy that chooses among the paths.
+    pub(super) fn choice(&self) -> &dyn PathChoice {
+        &*self.choice
+    }
+
+    /// Names the memory of a path.
+    #[inline]
+    pub(super) fn visit_path(&self, path: usize, visitor: &mut MemoryVisitor<'_>) {
+        visitor.element(&self.views, path);
+        visitor.element(&self.paths, path);
+    }
+
     #[inline]
     pub(super) fn count(&self) -> usize {
         usize::from(self.count)
@@ -134,8 +146,10 @@ impl Paths {
         assert!(count <= self.count(), "a path below {}", self.count);
         self.views.reserve_exact(count - self.views.len());
         self.paths.reserve_exact(count - self.paths.len());
+        self.suspect_since.reserve_exact(count - self.suspect_since.len());
         self.views.resize(count, PathView { usable: true, ..PathView::default() });
         self.paths.resize(count, Path::new(self.opened_at));
+        self.suspect_since.resize(count, self.opened_at);
     }
 
     /// Allocates the records of all paths, for a policy that may look at each of them.
@@ -146,10 +160,8 @@ impl Paths {
         }
     }
 
-        self.suspect_since.reserve_exact(count - self.suspect_since.len());
     /// The record of a path and its view, which are allocated if they are not there.
     #[inline]
-        self.suspect_since.resize(count, self.opened_at);
     fn record(&mut self, path: u8) -> (&mut Path, &mut PathView) {
         let path = usize::from(path);
         if path >= self.views.len() {
