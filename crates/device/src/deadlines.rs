@@ -23,6 +23,12 @@ impl Deadlines {
         }
     }
 
+    /// The heap's first entries: a deadline and a channel each.
+    #[inline]
+    pub fn first(&self) -> &[(Instant, u32)] {
+        &self.heap[..self.heap.len().min(4)]
+    }
+
     /// Time at which the next entry is due.
     pub fn earliest(&self) -> Option<Instant> {
         self.heap.first().map(|entry| entry.0)

@@ -142,6 +142,12 @@ impl Schedule {
         self.rates.get(flow)
     }
 
+    /// The rates that the scheduler sets.
+    #[inline]
+    pub fn registers(&self) -> &RateRegisters {
+        &self.rates
+    }
+
     /// True if [`Self::pop_raised`] may return a flow.
     #[inline]
     pub fn has_raised(&self) -> bool {

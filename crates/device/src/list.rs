@@ -159,6 +159,7 @@ impl<I: Copy + PartialEq> Ring<I> {
     }
 
     /// True if the queue is empty.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }

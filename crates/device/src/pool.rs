@@ -83,6 +83,12 @@ impl<T> Pool<T> {
         self.items.get(index.number() as usize)
     }
 
+    /// The first records, up to `count`, of those that were ever allocated.
+    #[inline]
+    pub fn first(&self, count: usize) -> &[T] {
+        &self.items[..self.items.len().min(count)]
+    }
+
     /// Allocates a record. Returns its name, or `None` if all are in use.
     pub fn add(&mut self, value: T) -> Option<Index<T>> {
         if self.is_exhausted() {

@@ -77,6 +77,12 @@ pub struct Segments {
 }
 
 impl Segments {
+    /// The first record, if there is one.
+    #[inline]
+    pub fn first(&self) -> &[Segment] {
+        self.pool.first(1)
+    }
+
     /// Creates a table for `capacity` segments.
     pub fn new(capacity: u32) -> Self {
         let places = alloc::vec![0; capacity as usize];

@@ -14,7 +14,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-use crate::{ChunkRequest, LossSample, PathAck, PathChoice, PathView};
+use crate::{ChunkRequest, LossSample, MemoryVisitor, PathAck, PathChoice, PathView};
 
 /// Most paths of a channel.
 const PATHS: usize = fairway_wire::PATHS_MAX as usize;
@@ -55,13 +55,17 @@ impl Bitmap {
             self.next = 0;
             self.order = random as usize;
         }
-        let path = self.next;
         self.next += 1;
+        self.at_turn(self.next - 1, count)
+    }
+
+    /// The path at a turn of this round among `count`.
+    fn at_turn(&self, turn: usize, count: usize) -> usize {
         // The exclusive or is a permutation only of a power of two.
         if count.is_power_of_two() {
-            path ^ (self.order & (count - 1))
+            turn ^ (self.order & (count - 1))
         } else {
-            (path + self.order % count) % count
+            (turn + self.order % count) % count
         }
     }
 }
@@ -103,6 +107,14 @@ impl PathChoice for Bitmap {
         if ack.marked_packets > 0 {
             self.punish(path, MARK);
         }
+    }
+
+    fn visit_memory(&self, visitor: &mut MemoryVisitor<'_>) {
+        visitor.value(&*self.penalties);
+    }
+
+    fn foresee(&self, count: usize, others: usize) -> Option<usize> {
+        (count > 0).then(|| self.at_turn((self.next + others) % count, count))
     }
 
     fn on_loss(&mut self, path: usize, sample: &LossSample) {

@@ -36,6 +36,7 @@ mod hpcc;
 mod least_round_trip;
 mod limited;
 mod losses;
+mod memory;
 mod multipath_window;
 mod names;
 mod nscc;
@@ -68,6 +69,7 @@ pub use fixed_window::FixedWindow;
 pub use flowlet::{Flowlet, FlowletParameters};
 pub use hpcc::{Hpcc, HpccParameters};
 pub use least_round_trip::LeastRoundTrip;
+pub use memory::MemoryVisitor;
 pub use multipath_window::{MultipathParameters, MultipathWindow, Pick};
 pub use names::{
     CongestionSpec, LossSpec, PathSpec, PolicyError, PolicyKind, PolicySet, PolicySpec,

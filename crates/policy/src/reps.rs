@@ -16,7 +16,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-use crate::{Bitmap, ChunkRequest, LossSample, PathAck, PathChoice, PathView};
+use crate::{Bitmap, ChunkRequest, LossSample, MemoryVisitor, PathAck, PathChoice, PathView};
 
 /// Most paths of a channel.
 const PATHS: usize = fairway_wire::PATHS_MAX as usize;
@@ -131,6 +131,20 @@ impl PathChoice for Reps {
             self.push(path);
         }
         self.bitmap.on_ack(path, ack);
+    }
+
+    fn visit_memory(&self, visitor: &mut MemoryVisitor<'_>) {
+        visitor.value(&*self.chunks);
+        visitor.element(&self.list, self.head);
+        visitor.element(&self.list, (self.head + self.length) % LIST);
+        self.bitmap.visit_memory(visitor);
+    }
+
+    fn foresee(&self, count: usize, others: usize) -> Option<usize> {
+        match others.checked_sub(self.length) {
+            None => Some(usize::from(self.list[(self.head + others) % LIST])),
+            Some(others) => self.bitmap.foresee(count, others),
+        }
     }
 
     fn on_loss(&mut self, path: usize, sample: &LossSample) {

@@ -11,7 +11,7 @@
 
 use fairway_wire::{Cci, Duration, Instant};
 
-use crate::{CreditRequest, UnscheduledClasses};
+use crate::{CreditRequest, MemoryVisitor, UnscheduledClasses};
 
 /// Information of one acknowledgement about a whole channel.
 #[derive(Clone, Copy, Debug, Default)]
@@ -142,8 +142,10 @@ pub trait CongestionControl: Send {
     }
 }
 
-/// The state of one path that a path choice may use.
+/// The state of one path that a path choice may use: one cache line, because a channel with
+/// hundreds of paths uses another one for every packet.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
 pub struct PathView {
     /// Smoothed round trip; zero until the first sample.
     pub smoothed_rtt: Duration,
@@ -206,6 +208,13 @@ pub trait PathChoice: Send {
     fn on_ack(&mut self, _path: usize, _ack: &PathAck) {}
     /// Packets of a path were declared lost.
     fn on_loss(&mut self, _path: usize, _sample: &LossSample) {}
+    /// Names the memory that the next calls read, beside the policy's own value.
+    fn visit_memory(&self, _visitor: &mut MemoryVisitor<'_>) {}
+    /// Of `count` paths, the one that the chunk behind `others` others will probably take, if that
+    /// can be said without effort.
+    fn foresee(&self, _count: usize, _others: usize) -> Option<usize> {
+        None
+    }
 }
 
 /// Evidence about one unacknowledged packet when later ones have been acknowledged.

@@ -12,6 +12,7 @@
 //! where a packet lies in memory. At the same picosecond, events are ordered by [`Kind`] and then
 //! by port.
 
+use crate::prefetch::request_element;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -109,6 +110,7 @@ impl Entry {
 }
 
 #[derive(Clone, Copy)]
+#[repr(align(64))]
 struct Chunk {
     entries: [Entry; CHUNK],
     next: u32,
@@ -238,6 +240,32 @@ impl Calendar {
         (word != 0).then(|| ((words - 1) * WORD) as u32 + word.trailing_zeros())
     }
 
+    /// Prefetches the events of a node in the open window, as far as they are in one chunk.
+    #[inline]
+    pub(crate) fn prefetch(&self, node: u32) {
+        let slot = self.window as usize % RING * self.nodes + node as usize;
+        request_element(&self.chunks, self.heads[slot] as usize);
+    }
+
+    /// Prefetches the place of the next event of a node in the window behind the open one.
+    #[inline]
+    pub(crate) fn prefetch_next(&self, node: u32) {
+        let slot = (self.window + 1) as usize % RING * self.nodes + node as usize;
+        request_element(&self.chunks, self.heads[slot] as usize);
+    }
+
+    /// Calls `each` with the events of a node in the open window.
+    #[inline]
+    pub(crate) fn known(&self, node: u32, mut each: impl FnMut(Entry)) {
+        let slot = self.window as usize % RING * self.nodes + node as usize;
+        let mut index = self.heads[slot];
+        while let Some(chunk) = self.chunks.get(index as usize) {
+            request_element(&self.chunks, chunk.next as usize);
+            chunk.entries[..chunk.used as usize].iter().for_each(|entry| each(*entry));
+            index = chunk.next;
+        }
+    }
+
     /// Starts executing a node's events of the open window. Returns true if there are any.
     #[inline]
     pub(crate) fn turn(&mut self, node: u32) -> bool {
@@ -286,12 +314,6 @@ impl Calendar {
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.end
-    }
-
-    /// Returns the events of the node being executed that were known when its turn began and have
-    /// not been executed yet.
-    pub(crate) fn ahead(&self) -> &[Entry] {
-        &self.current[self.done..]
     }
 
     /// Inserts an event of the node being executed.

@@ -110,6 +110,7 @@ impl Emulation {
             marked: false,
             trimmed: false,
             hops: 0,
+            next: NONE,
         };
         self.last_ps = now_ps.max(self.last_ps + 1);
         let index = self.partition.take_in(

@@ -10,10 +10,11 @@ use crate::application::Application;
 use crate::endpoint::{MESSAGES, MESSAGES_OF_MANY, PEERS_MANY, Posted, SLOT_BITS, TOKEN, address};
 use crate::intake::Intake;
 use crate::members::{self, Members};
+use crate::prefetch::{request_bytes, request_value};
 use crate::stream::Verb;
 use fairway_device::drive::Driver;
 use fairway_device::random::Random;
-use fairway_ub::policy::Eager;
+use fairway_ub::policy::{Eager, MemoryVisitor};
 use fairway_ub::wire::{Instant, JettyId};
 use fairway_ub::{
     ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, OrderRequest, PostError,
@@ -265,6 +266,20 @@ impl Host {
             streams: None,
             on_use: None,
             intake: Intake::of(&plan.scenario.drains, plan.scenario.receive_queue, host),
+        }
+    }
+
+    /// Prefetches memory that the next packets touch, beside the host's own value.
+    #[inline]
+    pub(crate) fn prefetch(&self, stage: u8) {
+        if stage == 0 {
+            request_value(&self.wakes);
+            request_value(&self.segment);
+            request_value(&self.on_use);
+        }
+        if let HostNic::Fairway(driver) = &self.nic {
+            let visit = &mut request_bytes;
+            driver.device().visit_memory(stage, &mut MemoryVisitor::new(visit));
         }
     }
 

@@ -12,9 +12,11 @@
 //! **Invariants.** Times are integer picoseconds. The same scenario and seed give the same results,
 //! bit for bit, on any machine and any number of cores. Nothing is allocated while a run goes on
 //! whose channels are all in use. A switch decides only by the current state of its own ports.
+//! No code is unsafe except the prefetch instruction (`prefetch`).
 //!
 //! **Files.** `calendar` (pending events), `packets`, `port` (queues and links), `partition`
-//! (events of one part of the network), `run` (windows), `workers` (partitions on several cores),
+//! (events of one part of the network), `prefetch` (memory of the next nodes),
+//! `run` (windows), `workers` (partitions on several cores),
 //! `setup`, `host`, `nic` (the protocol of a host's NIC), `opening`
 //! (channels that are opened on use), `roce`, `plan`, `switch` (shared buffers,
 //! pauses), `topology`, `traffic`, `program` (operations of an application's ranks), `ranks` (their
@@ -25,7 +27,7 @@
 //! `placement` (checks).
 //!
 //! **How to test:** `cargo test -p fairway-sim`.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod application;
 mod calendar;
@@ -47,6 +49,7 @@ mod partition;
 mod placement;
 mod plan;
 mod port;
+mod prefetch;
 pub mod program;
 mod quantiles;
 mod quantity;

@@ -17,8 +17,9 @@ pub(crate) fn class_of(priority: Priority) -> u8 {
     Priority::CONTROL.number() - priority.number()
 }
 
-/// Fields of a packet that switches read once, when it arrives.
+/// Fields of a packet that switches read: half a cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 pub(crate) struct PacketMeta {
     /// Bytes that the packet takes on a wire.
     pub(crate) bytes: u32,
@@ -31,6 +32,9 @@ pub(crate) struct PacketMeta {
     /// Port that sends onto the link by which the packet arrived, where switches count what waits
     /// by link; otherwise [`NONE`].
     pub(crate) arrived: u32,
+    /// Index of the next packet in its queue, or in the list of unused indices; [`NONE`] if it is
+    /// the last one, and meaningless while the packet is in neither.
+    pub(crate) next: u32,
     /// Path that the sender chose.
     pub(crate) path: u8,
     /// [`CONTROL`], which has priority, or a class of data, of which lower numbers go first.
@@ -43,41 +47,7 @@ pub(crate) struct PacketMeta {
     pub(crate) hops: u8,
 }
 
-const _: () = assert!(size_of::<PacketMeta>() <= 28);
-
-/// A packet's place in a queue. It is apart from the other fields and small, so that a port sends a
-/// packet that has waited without reading those again: they are not in the CPU cache any more.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
-    /// Index of the next packet in the queue.
-    pub(crate) next: u32,
-    /// Bytes that the packet takes on a wire, and above them its class.
-    size: u32,
-}
-
-impl Waiting {
-    const CLASS: u32 = 28;
-    pub(crate) const UNUSED: Waiting = Waiting { next: NONE, size: 0 };
-
-    /// The place of a packet at the end of a queue.
-    #[inline]
-    pub(crate) fn new(meta: &PacketMeta) -> Waiting {
-        debug_assert!(meta.bytes >> Waiting::CLASS == 0, "a packet of {} bytes", meta.bytes);
-        Waiting { next: NONE, size: meta.bytes | u32::from(meta.class) << Waiting::CLASS }
-    }
-
-    /// Bytes that the packet takes on a wire.
-    #[inline]
-    pub(crate) fn bytes(self) -> u32 {
-        self.size & ((1 << Waiting::CLASS) - 1)
-    }
-
-    /// The packet's class.
-    #[inline]
-    pub(crate) fn class(self) -> u8 {
-        (self.size >> Waiting::CLASS) as u8
-    }
-}
+const _: () = assert!(size_of::<PacketMeta>() == 32);
 
 impl PacketMeta {
     /// Number of switches that a packet has passed that arrives at its host.
@@ -86,8 +56,10 @@ impl PacketMeta {
     }
 }
 
-/// Fields of a packet that only NICs need: its headers, for the protocol of its stack.
+/// Fields of a packet that only NICs need: its headers, for the protocol of its stack. They take
+/// whole cache lines.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(crate) enum PacketHeaders {
     Fairway(Received),
     Roce(roce::Received),
@@ -104,6 +76,8 @@ impl PacketHeaders {
     }
 }
 
+const _: () = assert!(size_of::<PacketHeaders>() == 128);
+
 /// A packet that crosses to a partition that runs on another core.
 #[derive(Clone, Copy)]
 pub(crate) struct CrossPartitionPacket {
@@ -118,8 +92,6 @@ pub(crate) struct CrossPartitionPacket {
 pub(crate) struct Packets {
     pub(crate) meta: Vec<PacketMeta>,
     pub(crate) headers: Vec<PacketHeaders>,
-    /// Places in queues, and in the list of unused indices.
-    pub(crate) waiting: Vec<Waiting>,
     free: u32,
     live: u32,
 }
@@ -127,7 +99,7 @@ pub(crate) struct Packets {
 impl Packets {
     pub(crate) fn new(room: usize) -> Packets {
         let (meta, headers) = (Vec::with_capacity(room), Vec::with_capacity(room));
-        Packets { meta, headers, waiting: Vec::with_capacity(room), free: NONE, live: 0 }
+        Packets { meta, headers, free: NONE, live: 0 }
     }
 
     pub(crate) fn take(&mut self, meta: PacketMeta, headers: &PacketHeaders) -> u32 {
@@ -135,11 +107,10 @@ impl Packets {
         if self.free == NONE {
             self.meta.push(meta);
             self.headers.push(*headers);
-            self.waiting.push(Waiting::UNUSED);
             return self.meta.len() as u32 - 1;
         }
         let index = self.free;
-        self.free = self.waiting[index as usize].next;
+        self.free = self.meta[index as usize].next;
         self.meta[index as usize] = meta;
         self.headers[index as usize] = *headers;
         index
@@ -147,7 +118,7 @@ impl Packets {
 
     pub(crate) fn free(&mut self, index: u32) {
         self.live -= 1;
-        self.waiting[index as usize].next = self.free;
+        self.meta[index as usize].next = self.free;
         self.free = index;
     }
 

@@ -11,6 +11,7 @@ use super::scenario::Routing;
 use super::switch::Buffers;
 use crate::calendar::NEVER;
 use crate::intake::INTAKE_PORT;
+use ahead::Ahead;
 use std::sync::Arc;
 
 /// State of a flow in one partition. The source's partition records its start and completion, the
@@ -158,11 +159,12 @@ impl Partition {
         }
         self.earliest_crossing = NEVER;
         self.calendar.open(window);
+        let mut ahead = Ahead::default();
         let mut next = 0;
         while let Some(node) = self.calendar.next_node(next) {
             next = node + 1;
+            self.look_ahead(&mut ahead, node);
             self.calendar.turn(node);
-            self.prefetch(node);
             let first = self.plan.scenario.network.first_port[node as usize];
             while let Some((now, entry)) = self.calendar.pop() {
                 self.totals.events += 1;
@@ -241,30 +243,6 @@ impl Partition {
             self.wakes[node as usize] = due;
             self.calendar.push(due, node, Kind::Serve, 0, 0);
         }
-    }
-
-    /// Reads one word of every packet that arrives at the node being executed, and of the first
-    /// packet queued at each of its ports. These reads do not depend on each other, so the CPU
-    /// overlaps them; the reads of the events themselves would wait one for another.
-    #[inline]
-    fn prefetch(&self, node: u32) {
-        let (meta, headers) = (&self.packets.meta, &self.packets.headers);
-        let is_host = node < self.plan.scenario.network.hosts;
-        let mut read = 0;
-        for entry in self.calendar.ahead() {
-            if entry.kind() == Kind::Arrive {
-                let index = entry.packet() as usize;
-                read ^= meta[index].destination;
-                if is_host {
-                    read ^= headers[index].payload();
-                }
-            }
-        }
-        for port in self.plan.scenario.network.ports_of(node) {
-            let head = self.ports[port as usize].queues[1].head;
-            read ^= self.packets.waiting.get(head as usize).map_or(0, |waiting| waiting.bytes());
-        }
-        std::hint::black_box(read);
     }
 
     /// Receives a packet from another partition.
@@ -415,9 +393,9 @@ impl Partition {
             CONTROL => spec.control_bytes,
             _ => self.buffers.room(spec, node),
         };
-        let waiting = &mut self.packets.waiting;
-        match here.admit(waiting, (index, meta), room, spec, tally) {
+        match here.admit(&mut self.packets.meta, index, room, spec, tally) {
             Admission::Queued => {
+                let meta = &self.packets.meta[index as usize];
                 let counts = class != CONTROL && self.buffers.is_counted() && meta.arrived != NONE;
                 if counts && self.buffers.add(spec, node, meta) {
                     let arrived = meta.arrived;
@@ -451,7 +429,7 @@ impl Partition {
         let tally = &mut self.tallies[port as usize];
         let length = here.queues[1].bytes;
         let salt = port.wrapping_mul(0x85EB_CA6B) ^ self.plan.scenario.seed as u32;
-        let Some(leaving) = here.next(&self.packets.waiting, spec, salt, tally) else { return };
+        let Some(leaving) = here.next(&self.packets.meta, spec, salt, tally) else { return };
         let index = leaving.index;
         if leaving.is_marked {
             self.packets.meta[index as usize].marked = true;
@@ -565,6 +543,7 @@ fn scale(number: u32, count: u32) -> u32 {
     ((u64::from(number) * u64::from(count)) >> 32) as u32
 }
 
+mod ahead;
 mod full;
 mod hints;
 mod hosts;

@@ -2,7 +2,8 @@
 //!
 //! Where data has several classes, the queue of data is sorted by class ([`DataClasses`]).
 
-use super::packets::{CONTROL, NONE, PacketMeta, Waiting};
+use super::packets::{CONTROL, NONE, PacketMeta};
+use crate::prefetch::request_element;
 use crate::scenario::{LATENCY_MAX_PS, Marking, Overflow, QueueSpec};
 use crate::telemetry::PortTelemetry;
 
@@ -27,9 +28,10 @@ impl Queue {
     const EMPTY: Queue = Queue { head: NONE, tail: NONE, bytes: 0 };
 
     #[inline]
-    fn push(&mut self, packets: &mut [Waiting], index: u32, waiting: Waiting) {
-        packets[index as usize] = waiting;
-        self.bytes += waiting.bytes();
+    fn push(&mut self, packets: &mut [PacketMeta], index: u32) {
+        let packet = &mut packets[index as usize];
+        packet.next = NONE;
+        self.bytes += packet.bytes;
         if self.head == NONE {
             self.head = index;
         } else {
@@ -40,17 +42,15 @@ impl Queue {
 
     /// Returns the first packet and its bytes.
     #[inline]
-    fn pop(&mut self, packets: &[Waiting]) -> Option<(u32, u32)> {
+    fn pop(&mut self, packets: &[PacketMeta]) -> Option<(u32, u32)> {
         let index = self.head;
         if index == NONE {
             return None;
         }
-        let waiting = packets[index as usize];
-        let (next, bytes) = (waiting.next, waiting.bytes());
+        let PacketMeta { next, bytes, .. } = packets[index as usize];
         self.bytes -= bytes;
         self.head = next;
-        // Prefetches the next packet, which will be sent soon.
-        std::hint::black_box(packets.get(next as usize).map_or(0, |next| next.bytes()));
+        request_element(packets, next as usize);
         Some((index, bytes))
     }
 }
@@ -112,19 +112,20 @@ pub(crate) struct Leaving {
     pub(crate) is_marked: bool,
 }
 
-/// Counters of a port that are rarely accessed.
+/// Counters of a port. The first cache line has those of packets that wait.
 #[derive(Clone, Debug, Default)]
+#[repr(C, align(64))]
 pub(crate) struct PortTally {
-    pub(crate) drops: u64,
-    pub(crate) trims: u64,
     pub(crate) marks: u64,
     /// Maximum of the bytes in both queues together.
     pub(crate) longest: u32,
+    /// What the port remembers for the field CCI.
+    pub(crate) telemetry: PortTelemetry,
+    pub(crate) drops: u64,
+    pub(crate) trims: u64,
     /// Number of pauses by the peer, and their total length in picoseconds.
     pub(crate) pauses: u64,
     pub(crate) paused_ps: u64,
-    /// What the port remembers for the field CCI.
-    pub(crate) telemetry: PortTelemetry,
     /// Time at which the current pause began.
     pub(crate) paused_since: u64,
     /// The parts of the queue of data; used where data has several classes.
@@ -214,27 +215,26 @@ impl Port {
     /// Queues a data packet until the peer ends its pause.
     pub(crate) fn hold(
         &mut self,
-        packets: &mut [Waiting],
-        packet: (u32, &PacketMeta),
+        packets: &mut [PacketMeta],
+        index: u32,
         spec: &QueueSpec,
         tally: &mut PortTally,
     ) {
-        self.push_data(packets, packet, spec, tally);
+        self.push_data(packets, index, spec, tally);
     }
 
     #[inline]
     fn push_data(
         &mut self,
-        packets: &mut [Waiting],
-        (index, meta): (u32, &PacketMeta),
+        packets: &mut [PacketMeta],
+        index: u32,
         spec: &QueueSpec,
         tally: &mut PortTally,
     ) {
-        let waiting = Waiting::new(meta);
         if spec.has_data_classes() {
-            tally.classes.push(&mut self.queues[1], packets, index, waiting, spec.classes);
+            tally.classes.push(&mut self.queues[1], packets, index, spec.classes);
         } else {
-            self.queues[1].push(packets, index, waiting);
+            self.queues[1].push(packets, index);
         }
     }
 
@@ -243,7 +243,7 @@ impl Port {
     #[inline]
     fn pop_data(
         &mut self,
-        packets: &[Waiting],
+        packets: &[PacketMeta],
         spec: &QueueSpec,
         tally: &mut PortTally,
     ) -> Option<((u32, u32), u32)> {
@@ -280,22 +280,19 @@ impl Port {
     #[inline]
     pub(crate) fn admit(
         &mut self,
-        packets: &mut [Waiting],
-        (index, meta): (u32, &PacketMeta),
+        packets: &mut [PacketMeta],
+        index: u32,
         room: u32,
         spec: &QueueSpec,
         tally: &mut PortTally,
     ) -> Admission {
-        let is_data = meta.class != CONTROL;
-        if self.queues[usize::from(is_data)].bytes + meta.bytes > room {
+        let &PacketMeta { class, bytes, .. } = &packets[index as usize];
+        let is_data = class != CONTROL;
+        if self.queues[usize::from(is_data)].bytes + bytes > room {
             if is_data
                 && spec.has_data_classes()
-                && let Some(lower) = tally.classes.displaced(
-                    &mut self.queues[1],
-                    packets,
-                    Waiting::new(meta),
-                    spec.classes,
-                )
+                && let Some(lower) =
+                    tally.classes.displaced(&mut self.queues[1], packets, index, spec.classes)
             {
                 return Admission::Displaces(lower);
             }
@@ -307,9 +304,9 @@ impl Port {
             return Admission::Dropped;
         }
         if is_data {
-            self.push_data(packets, (index, meta), spec, tally);
+            self.push_data(packets, index, spec, tally);
         } else {
-            self.queues[0].push(packets, index, Waiting::new(meta));
+            self.queues[0].push(packets, index);
         }
         tally.longest = tally.longest.max(self.waiting());
         Admission::Queued
@@ -320,7 +317,7 @@ impl Port {
     #[inline]
     pub(crate) fn next(
         &mut self,
-        packets: &[Waiting],
+        packets: &[PacketMeta],
         spec: &QueueSpec,
         salt: u32,
         tally: &mut PortTally,

@@ -18,7 +18,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 pub(crate) use fairway_device::flow::Gate;
 use fairway_device::flow::{FlowGate, Schedule};
-use fairway_policy::{FlowId, Share};
+use fairway_policy::{FlowId, MemoryVisitor, Share};
 use fairway_wire::{Duration, Instant, JettyId};
 
 mod trace;
@@ -108,6 +108,12 @@ impl Flows {
     #[inline]
     pub(crate) fn are_scheduled(&self) -> bool {
         self.schedule.has_scheduler()
+    }
+
+    /// Names the memory of the first flows.
+    pub(crate) fn visit_memory(&self, visitor: &mut MemoryVisitor<'_>) {
+        visitor.value(self.records.first(2));
+        visitor.value(self.schedule.registers());
     }
 
     pub(crate) fn get(&self, flow: FlowIndex) -> &Flow {

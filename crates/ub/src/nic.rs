@@ -506,6 +506,7 @@ mod flows;
 mod guard;
 mod jetties;
 mod mailboxes;
+mod memory;
 mod missing;
 mod opened;
 mod post;

@@ -9,6 +9,7 @@
 
 use crate::pool::{Index, Pool};
 use alloc::boxed::Box;
+use fairway_policy::MemoryVisitor;
 use fairway_wire::{Psn, SACK_BITS};
 
 /// PSNs per bitmap block.
@@ -173,6 +174,11 @@ impl ReceiveWindow {
             at += count;
         }
         words
+    }
+
+    /// Names the memory that the next packets touch.
+    pub(crate) fn visit_memory(&self, visitor: &mut MemoryVisitor<'_>) {
+        visitor.element(&self.nodes, self.node(self.base));
     }
 
     /// Returns every block to the pool.

@@ -5,6 +5,7 @@ use crate::list::{Linked, Links};
 use crate::message::Message;
 use crate::pool::{Index, Pool};
 use alloc::boxed::Box;
+use fairway_policy::MemoryVisitor;
 use fairway_wire::{Instant, Psn};
 
 /// Records per block.
@@ -13,6 +14,7 @@ pub(crate) const BLOCK_RECORDS: u32 = 64;
 /// A packet in flight. Until it is acknowledged it is in exactly one list: that of its path (in
 /// the order of sending), or that of lost packets waiting to be resent.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 pub(crate) struct Sent {
     pub(crate) sent_at: Instant,
     pub(crate) links: Links<Index<Sent>>,
@@ -133,6 +135,18 @@ impl SendWindow {
     pub(crate) fn record<'p>(&self, psn: Psn, pool: &'p mut SendBlocks) -> &'p mut Sent {
         let block = self.blocks[self.slot(psn)].expect("a packet in flight has a record");
         &mut pool[block][(psn.value() % BLOCK_RECORDS) as usize]
+    }
+
+    /// The record of a packet, if there is one.
+    #[inline]
+    pub(crate) fn peek<'p>(&self, psn: Psn, pool: &'p SendBlocks) -> Option<&'p Sent> {
+        let block = self.blocks[self.slot(psn)]?;
+        Some(&pool[block][(psn.value() % BLOCK_RECORDS) as usize])
+    }
+
+    /// Names the memory by which the record of a packet is found.
+    pub(crate) fn visit_memory(&self, psn: Psn, visitor: &mut MemoryVisitor<'_>) {
+        visitor.element(&self.blocks, self.slot(psn));
     }
 
     /// Returns to the pool the blocks between `from` and `to`, the old and the new oldest packet;

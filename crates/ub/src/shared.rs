@@ -37,6 +37,7 @@ use crate::segment::{Admission, Segments};
 use crate::send_window::SendBlocks;
 use crate::tpg::ChannelGroups;
 use alloc::collections::VecDeque;
+use fairway_policy::MemoryVisitor;
 use fairway_wire::{Duration, Instant, JettyId, Operation, Part, Refusal, Tag, Target};
 
 pub(crate) struct Shared {
@@ -69,6 +70,39 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Names the parts of this that every packet touches.
+    pub(crate) fn visit_memory(&self, visitor: &mut MemoryVisitor<'_>) {
+        visitor.value(&self.host_wait);
+        visitor.value(&self.segments);
+        visitor.value(&self.queues);
+        visitor.value(&self.messages);
+        visitor.value(&self.arrivals);
+        visitor.value(&self.deferred);
+        visitor.value(&self.send_blocks);
+        visitor.value(&self.bitmap_blocks);
+        visitor.value(&self.flows);
+        visitor.value(&self.channels);
+        visitor.value(&self.schedule);
+        visitor.value(&self.backpressure);
+        visitor.value(self.config.profile());
+        visitor.value(&self.random);
+        visitor.value(&self.counters.data_sent);
+        visitor.value(&self.counters.data_received);
+        visitor.value(&self.counters.acks_received);
+    }
+
+    /// Names the memory of the tables that every packet touches.
+    pub(crate) fn visit_tables(&self, visitor: &mut MemoryVisitor<'_>) {
+        self.schedule.visit_memory(visitor);
+        visitor.value(self.messages.first(2));
+        visitor.value(self.bitmap_blocks.first(32));
+        self.arrivals.visit_memory(visitor);
+        self.flows.visit_memory(visitor);
+        self.channels.visit_memory(visitor);
+        visitor.value(self.segments.first());
+        self.queues.visit_memory(visitor);
+    }
+
     /// When the packet that is being handled at `now` arrived at this host, as far as is known.
     #[inline]
     pub(crate) fn arrived_at(&self, now: Instant) -> Instant {

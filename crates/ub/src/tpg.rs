@@ -6,6 +6,7 @@
 use crate::api::{ChannelId, Status};
 use crate::names::ChannelIndex;
 use alloc::vec::Vec;
+use fairway_policy::MemoryVisitor;
 
 /// Most channels of a group.
 pub(crate) const MEMBERS_MAX: usize = 16;
@@ -114,6 +115,12 @@ impl ChannelGroup {
 }
 
 impl ChannelGroups {
+    /// Names the memory of the first groups.
+    pub(crate) fn visit_memory(&self, visitor: &mut MemoryVisitor<'_>) {
+        visitor.element(&self.groups, 0);
+        visitor.element(&self.groups, 1);
+    }
+
     pub(crate) fn new(channels: u32) -> Self {
         ChannelGroups {
             groups: alloc::vec![ChannelGroup::EMPTY; channels as usize],

@@ -77,7 +77,7 @@ impl Limits {
             line("Jetty", size_of::<Jetty>(), jetties, false),
             line("TP channel, hot", size_of::<TpChannel>(), hosts, false),
             line("TP channel, rest", size_of::<Channel>() - size_of::<TpChannel>(), hosts, false),
-            line("path", size_of::<Path>() + size_of::<PathView>(), hosts * paths, false),
+            line("path", Path::BYTES + size_of::<PathView>(), hosts * paths, false),
             line("receive-window node", NODE_BYTES, hosts * window / u64::from(BLOCK_PSNS), false),
             line(
                 "send-window entry",

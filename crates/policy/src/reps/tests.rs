@@ -28,6 +28,23 @@ fn paths_that_delivered_are_used_again_in_their_order() {
 }
 
 #[test]
+fn foreseen_paths_are_those_that_are_chosen() {
+    for count in [16, 12] {
+        let (mut reps, views) = (Reps::new(RepsParameters::default()), views(count));
+        assert_eq!(reps.foresee(count, 0), Some(0), "nothing was chosen yet");
+        for random in 0..40 {
+            let path = choose(&mut reps, &views, random);
+            if random % 3 > 0 {
+                reps.on_ack(path, &ack(1, 0));
+            }
+        }
+        let foreseen: Vec<_> = (0..4).map(|others| reps.foresee(count, others)).collect();
+        let chosen: Vec<_> = (0..4).map(|_| Some(choose(&mut reps, &views, 0))).collect();
+        assert_eq!(foreseen, chosen, "{count} paths");
+    }
+}
+
+#[test]
 fn a_chunk_of_many_packets_is_one_entry() {
     let (mut reps, views) = (Reps::new(RepsParameters::default()), views(16));
     let path = choose(&mut reps, &views, 0);

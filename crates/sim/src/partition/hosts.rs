@@ -407,13 +407,14 @@ impl Partition {
             marked: false,
             trimmed: false,
             hops: 0,
+            next: NONE,
         };
         let index = self.packets.take(meta, &headers);
         self.totals.sent += 1;
         let port = &mut self.ports[wire as usize];
         if port.paused && meta.class != CONTROL {
             let (spec, tally) = (&self.plan.scenario.queue, &mut self.tallies[wire as usize]);
-            port.hold(&mut self.packets.waiting, (index, &meta), spec, tally);
+            port.hold(&mut self.packets.meta, index, spec, tally);
         } else {
             self.transmit(now, wire, index, meta.bytes);
         }

@@ -31,7 +31,9 @@ fn a_slow_link_keeps_its_rate_and_a_long_one_its_latency() {
 fn headers_do_not_keep_data_waiting_for_ever() {
     for (overflow, expected) in [(Overflow::Trim, 10), (Overflow::Drop, 30)] {
         let mut port = Port::new(0, 0, 400_000, 0);
-        let mut packets = vec![Waiting::UNUSED; 31];
+        let mut packets: Vec<PacketMeta> = (0..31)
+            .map(|index| data(if index == 0 { 0 } else { Priority::CONTROL.number() }))
+            .collect();
         let (mut tally, marking) = (PortTally::default(), Marking::Off);
         let spec = QueueSpec {
             bytes: 10_000,
@@ -44,8 +46,7 @@ fn headers_do_not_keep_data_waiting_for_ever() {
             classes: 2,
         };
         for index in 0..31 {
-            let meta = data(if index == 0 { 0 } else { Priority::CONTROL.number() });
-            port.admit(&mut packets, (index, &meta), 10_000, &spec, &mut tally);
+            port.admit(&mut packets, index, 10_000, &spec, &mut tally);
         }
         let order: Vec<Leaving> =
             (0..31).filter_map(|_| port.next(&packets, &spec, 0, &mut tally)).collect();
@@ -80,6 +81,7 @@ fn data(priority: u8) -> PacketMeta {
         marked: false,
         trimmed: false,
         hops: 0,
+        next: NONE,
     }
 }
 
@@ -99,8 +101,7 @@ fn spec(classes: u8, marking: Marking) -> QueueSpec {
 /// The numbers of packets of these classes in the order in which a port of `classes` classes sends
 /// them, if all have arrived before. Some arrive after the first two have left.
 fn order(classes: u8, early: &[u8], late: &[u8]) -> Vec<u32> {
-    let metas: Vec<PacketMeta> = early.iter().chain(late).map(|class| data(*class)).collect();
-    let mut packets = vec![Waiting::UNUSED; metas.len()];
+    let mut packets: Vec<PacketMeta> = early.iter().chain(late).map(|class| data(*class)).collect();
     let (mut port, mut tally) = (Port::new(0, 0, 400_000, 0), PortTally::default());
     let spec = spec(classes, Marking::Off);
     let mut sent = Vec::new();
@@ -109,8 +110,7 @@ fn order(classes: u8, early: &[u8], late: &[u8]) -> Vec<u32> {
             let first = (0..2).filter_map(|_| port.next(&packets, &spec, 0, &mut tally));
             sent.extend(first.map(|packet| packet.index));
         }
-        let admission =
-            port.admit(&mut packets, (index, &metas[index as usize]), 10_000, &spec, &mut tally);
+        let admission = port.admit(&mut packets, index, 10_000, &spec, &mut tally);
         assert_eq!(admission, Admission::Queued);
     }
     while let Some(packet) = port.next(&packets, &spec, 0, &mut tally) {
@@ -139,12 +139,10 @@ fn port_of_fewer_queues_serves_neighbouring_classes_as_one() {
 
 #[test]
 fn classes_share_the_buffer_and_the_lowest_makes_room() {
-    let metas: Vec<PacketMeta> = [6, 0, 3, 0, 6, 6, 3].map(data).to_vec();
-    let mut packets = vec![Waiting::UNUSED; metas.len()];
+    let mut packets = [6, 0, 3, 0, 6, 6, 3].map(data);
     let (mut port, mut tally) = (Port::new(0, 0, 400_000, 0), PortTally::default());
     let spec = spec(8, Marking::Off);
-    let mut admit =
-        |index| port.admit(&mut packets, (index, &metas[index as usize]), 400, &spec, &mut tally);
+    let mut admit = |index| port.admit(&mut packets, index, 400, &spec, &mut tally);
     assert_eq!([0, 1, 2, 3].map(&mut admit), [Admission::Queued; 4]);
     // The last packet of class 0 goes, then the first, then the one of class 3.
     assert_eq!([4, 4].map(&mut admit), [Admission::Displaces(3), Admission::Queued]);
@@ -159,7 +157,7 @@ fn classes_share_the_buffer_and_the_lowest_makes_room() {
 /// The index of the packet that leaves next.
 fn next(
     port: &mut Port,
-    packets: &[Waiting],
+    packets: &[PacketMeta],
     spec: &QueueSpec,
     tally: &mut PortTally,
 ) -> Option<u32> {
@@ -168,19 +166,16 @@ fn next(
 
 #[test]
 fn queue_that_was_displaced_wholly_takes_packets_again() {
-    let metas: Vec<PacketMeta> = [0, 6, 0, 6].map(data).to_vec();
-    let mut packets = vec![Waiting::UNUSED; metas.len()];
+    let mut packets = [0, 6, 0, 6].map(data);
     let (mut port, mut tally) = (Port::new(0, 0, 400_000, 0), PortTally::default());
     let spec = spec(8, Marking::Off);
-    let mut admit =
-        |index| port.admit(&mut packets, (index, &metas[index as usize]), 100, &spec, &mut tally);
+    let mut admit = |index| port.admit(&mut packets, index, 100, &spec, &mut tally);
     assert_eq!(
         [0, 1, 1].map(&mut admit),
         [Admission::Queued, Admission::Displaces(0), Admission::Queued]
     );
     assert_eq!(next(&mut port, &packets, &spec, &mut tally), Some(1));
-    let mut admit =
-        |index| port.admit(&mut packets, (index, &metas[index as usize]), 200, &spec, &mut tally);
+    let mut admit = |index| port.admit(&mut packets, index, 200, &spec, &mut tally);
     assert_eq!([2, 3].map(&mut admit), [Admission::Queued; 2]);
     assert_eq!(next(&mut port, &packets, &spec, &mut tally), Some(3));
     assert_eq!(next(&mut port, &packets, &spec, &mut tally), Some(2));
@@ -188,12 +183,11 @@ fn queue_that_was_displaced_wholly_takes_packets_again() {
 
 #[test]
 fn class_is_marked_by_its_own_length() {
-    let metas: Vec<PacketMeta> = [0, 0, 0, 6].map(data).to_vec();
-    let mut packets = vec![Waiting::UNUSED; metas.len()];
+    let mut packets = [0, 0, 0, 6].map(data);
     let (mut port, mut tally) = (Port::new(0, 0, 400_000, 0), PortTally::default());
     let spec = spec(8, Marking::Threshold { bytes: 200 });
     for index in 0..4 {
-        port.admit(&mut packets, (index, &metas[index as usize]), 400, &spec, &mut tally);
+        port.admit(&mut packets, index, 400, &spec, &mut tally);
     }
     // Class 6 has 100 bytes. Class 0 has 300, then 200, then 100.
     let sent = (0..4).filter_map(|_| port.next(&packets, &spec, 0, &mut tally));

@@ -18,11 +18,12 @@ use crate::shared::{Config, Schedule, Shared};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use fairway_policy::{ChunkRequest, LossSample, PathAck, PathChoice, PathView};
+use fairway_policy::{ChunkRequest, LossSample, MemoryVisitor, PathAck, PathChoice, PathView};
 use fairway_wire::{Duration, Instant, Psn};
 
-/// The protocol's own record of a path, beside the view that policies are given.
+/// The protocol's own record of a path, beside the view that policies are given: half a cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 pub(crate) struct Path {
     /// PSNs sent on the path and neither acknowledged nor declared lost, in the order of sending.
     flying: List<Index<Sent>>,
@@ -38,11 +39,14 @@ pub(crate) struct Path {
     probe_due: bool,
     /// Set while a probe is under way without an answer.
     probed: bool,
-    /// When the first of the time-outs in `timeouts` happened.
-    suspect_since: Instant,
 }
 
+const _: () = assert!(size_of::<Path>() == 32);
+
 impl Path {
+    /// Bytes of the record and of what is kept apart from it.
+    pub(crate) const BYTES: usize = size_of::<Path>() + size_of::<Instant>();
+
     fn new(now: Instant) -> Self {
         Path {
             flying: List::default(),
@@ -52,7 +56,6 @@ impl Path {
             last_received_at: now,
             probe_due: false,
             probed: false,
-            suspect_since: now,
         }
     }
 }
@@ -63,6 +66,8 @@ pub(super) struct Paths {
     /// record are as they were when the channel was opened (`Limits::allocates_on_use`).
     views: Vec<PathView>,
     paths: Vec<Path>,
+    /// By path: when the first of the time-outs in [`Path::timeouts`] happened.
+    suspect_since: Vec<Instant>,
     count: u16,
     /// When the channel was opened.
     opened_at: Instant,
@@ -94,6 +99,7 @@ impl Paths {
         let mut paths = Paths {
             views: Vec::new(),
             paths: Vec::new(),
+            suspect_since: Vec::new(),
             count: count as u16,
             opened_at: now,
             busy: PathSet::default(),
@@ -109,6 +115,18 @@ impl Paths {
             paths.grow(count as usize);
         }
         paths
+    }
+
+    /// The policy that chooses among the paths.
+    pub(super) fn choice(&self) -> &dyn PathChoice {
+        &*self.choice
+    }
+
+    /// Names the memory of a path.
+    #[inline]
+    pub(super) fn visit_path(&self, path: usize, visitor: &mut MemoryVisitor<'_>) {
+        visitor.element(&self.views, path);
+        visitor.element(&self.paths, path);
     }
 
     #[inline]
@@ -128,8 +146,10 @@ impl Paths {
         assert!(count <= self.count(), "a path below {}", self.count);
         self.views.reserve_exact(count - self.views.len());
         self.paths.reserve_exact(count - self.paths.len());
+        self.suspect_since.reserve_exact(count - self.suspect_since.len());
         self.views.resize(count, PathView { usable: true, ..PathView::default() });
         self.paths.resize(count, Path::new(self.opened_at));
+        self.suspect_since.resize(count, self.opened_at);
     }
 
     /// Allocates the records of all paths, for a policy that may look at each of them.
@@ -360,11 +380,13 @@ impl Paths {
     /// sent at `newest`. True if the path was taken out of use.
     fn time_out(&mut self, path: u8, now: Instant, newest: Option<Instant>, limit: u32) -> bool {
         let (state, _) = self.record(path);
-        if state.timeouts == 0 {
-            state.suspect_since = now;
-        }
         state.timeouts += 1;
-        let (since, timeouts) = (state.suspect_since, state.timeouts);
+        let timeouts = state.timeouts;
+        let since = &mut self.suspect_since[usize::from(path)];
+        if timeouts == 1 {
+            *since = now;
+        }
+        let since = *since;
         timeouts >= limit && self.take_out(path, since, newest)
     }
 

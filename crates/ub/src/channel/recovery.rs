@@ -42,6 +42,11 @@ impl Recovery {
         }
     }
 
+    /// The policy that declares packets lost.
+    pub(super) fn detector(&self) -> &dyn LossDetector {
+        &*self.detector
+    }
+
     // ---- round trips and time-outs ----
 
     /// Round trips of the channel as a whole.

@@ -4,6 +4,7 @@ use super::late_refusal::LateRefusals;
 use crate::list::List;
 use crate::pool::Index;
 use crate::send_window::{SendBlocks, SendWindow, Sent, SentLinks};
+use fairway_policy::MemoryVisitor;
 use fairway_wire::{Msn, Psn};
 
 /// The records of packets that have been sent and not acknowledged. Each packet is in flight on a
@@ -44,6 +45,18 @@ impl SentPackets {
     #[inline]
     pub(super) fn record<'p>(&self, psn: Psn, pool: &'p mut SendBlocks) -> &'p mut Sent {
         self.window.record(psn, pool)
+    }
+
+    /// The record of a packet, if there is one.
+    #[inline]
+    pub(super) fn peek<'p>(&self, psn: Psn, pool: &'p SendBlocks) -> Option<&'p Sent> {
+        self.window.peek(psn, pool)
+    }
+
+    /// Names the memory by which the records of packets from `oldest` on, and of `next`, are found.
+    pub(super) fn visit_window(&self, oldest: Psn, next: Psn, visitor: &mut MemoryVisitor<'_>) {
+        self.window.visit_memory(oldest, visitor);
+        self.window.visit_memory(next, visitor);
     }
 
     /// Access to the records, in which the lists of paths keep their links.

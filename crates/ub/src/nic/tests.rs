@@ -28,6 +28,7 @@ mod set_up;
 mod signals;
 mod tracing;
 mod transactions;
+mod visiting;
 
 const MTU: u32 = 1024;
 

@@ -46,6 +46,11 @@ impl<T: Copy, N> Keyed<T, N> {
         Keyed { records: Pool::new(capacity), table: alloc::vec![None; slots] }
     }
 
+    /// The first records, up to `count`, of those that were ever made.
+    pub(crate) fn first(&self, count: usize) -> &[Entry<T>] {
+        self.records.first(count)
+    }
+
     /// The record with this index, which may have been removed since; `None` if there was none.
     pub(crate) fn get(&self, index: Index<N>) -> Option<&T> {
         self.records.get(record(index)).map(|entry| &entry.value)

@@ -3,6 +3,7 @@
 use crate::arrival::{Arrival, Turn};
 use crate::pool::{Index, Pool};
 use alloc::vec::Vec;
+use fairway_policy::MemoryVisitor;
 
 /// The records of messages of peers that are being received.
 pub(crate) struct Arrivals {
@@ -24,6 +25,11 @@ impl Arrivals {
             slots_open: 0,
             given_up: Vec::with_capacity(capacity as usize),
         }
+    }
+
+    /// Names the memory of the first records.
+    pub(crate) fn visit_memory(&self, visitor: &mut MemoryVisitor<'_>) {
+        visitor.value(self.pool.first(2));
     }
 
     #[inline]

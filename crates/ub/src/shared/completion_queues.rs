@@ -3,6 +3,7 @@
 use crate::api::{Completion, CompletionQueueId, SetupError};
 use crate::completion::CompletionQueue;
 use alloc::vec::Vec;
+use fairway_policy::MemoryVisitor;
 
 /// All completion queues, by number.
 pub(crate) struct CompletionQueues {
@@ -55,6 +56,11 @@ impl CompletionQueues {
     pub(crate) fn of_jetty(&mut self, index: u16) -> &mut CompletionQueue<Completion> {
         // Jetties hold their queues: a queue cannot be destroyed before them.
         self.queues[usize::from(index)].as_mut().expect("a Jetty's completion queue exists")
+    }
+
+    /// Names the memory of the first queue.
+    pub(crate) fn visit_memory(&self, visitor: &mut MemoryVisitor<'_>) {
+        visitor.element(&self.queues, 0);
     }
 
     /// Takes the oldest completion of a queue.

@@ -8,6 +8,7 @@ use crate::names::ChannelIndex;
 use crate::pool::Index;
 use alloc::vec;
 use alloc::vec::Vec;
+use fairway_policy::MemoryVisitor;
 use fairway_wire::Instant;
 
 /// Channels that have something to send, and channels that wait for a time.
@@ -151,6 +152,13 @@ impl Schedule {
     #[inline]
     pub(crate) fn has_leaving(&self) -> bool {
         self.leaving.is_some()
+    }
+
+    /// Names the memory that the next packets touch.
+    pub(crate) fn visit_memory(&self, visitor: &mut MemoryVisitor<'_>) {
+        visitor.value(&*self.ready);
+        visitor.value(&*self.urgent);
+        visitor.value(self.deadlines.first());
     }
 
     /// Takes the unreliable message that was returned last.
