@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! congestion:   w_max = w (or w · (1 + β) / 2, if w < w_max);  w = max(β · w, min(w, b))
-//! b           = delivery rate · least round trip; 0 for marks, or if more was lost than tolerated
+//! b           = delivery rate · least round trip; 0 for marks, or if more was lost than tolerated;
+//!               the highest rate of the last four round trips
 //! K           = ∛((w_max − w) / (C · mss))
 //! W_cubic(t)  = C · mss · (t − K)³ + w_max
 //! w_est      += α · mss · acked / w        α = 3 (1 − β) / (1 + β), and 1 beyond the old window
@@ -22,6 +23,7 @@
 //!
 //! **Where this differs:**
 //! * The window has a maximum: on a path without loss or marks it would grow for ever.
+//! * Losses of packets that were sent before the last reaction cause no other one (RFC 6675, §4).
 //! * While less than half of the window is used, neither it nor `t` grows (§5.8, RFC 7661).
 //! * A loss counts as congestion if round trips show a queue of an eighth of the round trip or
 //!   more. Without such a queue it is attributed to a bad link, as long as no more than a share (3

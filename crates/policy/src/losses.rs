@@ -43,8 +43,12 @@ impl LossShare {
     }
 }
 
-/// Decides to which losses a congestion control reacts: to those that count, at most once per round
-/// trip.
+/// Decides to which losses a congestion control reacts: to those that count, at most once per
+/// window sent.
+///
+/// Packets that were sent before a reaction met the queue that the reaction drains, so their losses
+/// do not count for another one (the recovery point of RFC 6675, §4). A time-out counts whenever
+/// its packets were sent, but a round trip after the last reaction at the earliest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LossReaction {
     share: LossShare,
@@ -61,8 +65,8 @@ impl LossReaction {
         self.share.remember(acked_bytes, 0, window_bytes);
     }
 
-    /// True if this loss requires a reaction. The next reaction is then possible a round trip
-    /// later.
+    /// True if this loss requires a reaction. The next reaction is then possible when packets are
+    /// lost that are sent from now on, or a round trip later by time-out.
     pub(crate) fn counts(&mut self, sample: &LossSample, window_bytes: u64) -> bool {
         self.counts_if(sample, window_bytes, false)
     }
@@ -74,14 +78,19 @@ impl LossReaction {
         window_bytes: u64,
         congested: bool,
     ) -> bool {
-        self.share.remember(0, sample.lost_bytes, window_bytes);
-        let apart = |last| sample.now.elapsed_since(last) >= sample.smoothed_rtt;
-        let counts = sample.by_timeout || congested || self.is_exceeded();
-        if counts && self.last.is_none_or(apart) {
-            self.last = Some(sample.now);
-            return true;
+        // Ages are compared, and not instants, because a reaction may be arbitrarily old.
+        let age = sample.now.elapsed_since(sample.sent_at);
+        let apart = if sample.by_timeout { sample.smoothed_rtt } else { age };
+        let is_apart = self.last.is_none_or(|last| sample.now.elapsed_since(last) >= apart);
+        if !is_apart && !sample.by_timeout {
+            return false;
         }
-        false
+        self.share.remember(0, sample.lost_bytes, window_bytes);
+        let counts = sample.by_timeout || congested || self.is_exceeded();
+        if counts && is_apart {
+            self.last = Some(sample.now);
+        }
+        counts && is_apart
     }
 
     /// True if more than `permille` thousandths were lost recently.
