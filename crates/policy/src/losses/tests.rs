@@ -52,3 +52,12 @@ fn packets_that_were_sent_before_a_reaction_cause_no_other() {
     assert!(!losses.counts(&timed_out(1100), 1000));
     assert!(losses.counts(&timed_out(1101), 1000), "a time-out waits for a round trip only");
 }
+
+#[test]
+fn reactions_a_round_trip_apart_do_not_depend_on_when_packets_were_sent() {
+    let mut losses = LossReaction::new(30, 1000).a_round_trip_apart();
+    let old = |at_us| LossSample { sent_at: loss(0, 0, false).now, ..loss(at_us, 60, false) };
+    assert!(losses.counts(&old(10), 1000));
+    assert!(!losses.counts(&old(109), 1000), "less than a round trip later");
+    assert!(losses.counts(&old(110), 1000));
+}
