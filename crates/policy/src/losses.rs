@@ -43,26 +43,46 @@ impl LossShare {
     }
 }
 
-/// Decides to which losses a congestion control reacts: to those that count, at most once per round
-/// trip.
+/// Which losses may cause the next reaction.
+#[derive(Clone, Copy, Debug)]
+enum Spacing {
+    /// Those of packets that were sent since the last reaction.
+    Sent,
+    /// Those found a round trip after the last reaction, or later.
+    RoundTrip,
+}
+
+/// Decides to which losses a congestion control reacts: to those that count, at most once per
+/// window sent or per round trip.
+///
+/// Packets that were sent before a reaction met the queue that the reaction drains, so their losses
+/// do not count for another one (the recovery point of RFC 6675, §4). A time-out counts whenever
+/// its packets were sent, but a round trip after the last reaction at the earliest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LossReaction {
     share: LossShare,
     tolerated_permille: u64,
+    spacing: Spacing,
     last: Option<Instant>,
 }
 
 impl LossReaction {
     pub(crate) fn new(tolerated_permille: u64, window_bytes: u64) -> Self {
-        LossReaction { share: LossShare::new(window_bytes), tolerated_permille, last: None }
+        let (share, spacing) = (LossShare::new(window_bytes), Spacing::Sent);
+        LossReaction { share, tolerated_permille, spacing, last: None }
+    }
+
+    /// Reacts to losses whenever their packets were sent, a round trip after the last reaction at
+    /// the earliest.
+    pub(crate) fn a_round_trip_apart(self) -> Self {
+        LossReaction { spacing: Spacing::RoundTrip, ..self }
     }
 
     pub(crate) fn acked(&mut self, acked_bytes: u32, window_bytes: u64) {
         self.share.remember(acked_bytes, 0, window_bytes);
     }
 
-    /// True if this loss requires a reaction. The next reaction is then possible a round trip
-    /// later.
+    /// True if this loss requires a reaction.
     pub(crate) fn counts(&mut self, sample: &LossSample, window_bytes: u64) -> bool {
         self.counts_if(sample, window_bytes, false)
     }
@@ -74,14 +94,20 @@ impl LossReaction {
         window_bytes: u64,
         congested: bool,
     ) -> bool {
-        self.share.remember(0, sample.lost_bytes, window_bytes);
-        let apart = |last| sample.now.elapsed_since(last) >= sample.smoothed_rtt;
-        let counts = sample.by_timeout || congested || self.is_exceeded();
-        if counts && self.last.is_none_or(apart) {
-            self.last = Some(sample.now);
-            return true;
+        let by_sending = matches!(self.spacing, Spacing::Sent) && !sample.by_timeout;
+        // Ages are compared, and not instants, because a reaction may be arbitrarily old.
+        let age = sample.now.elapsed_since(sample.sent_at);
+        let apart = if by_sending { age } else { sample.smoothed_rtt };
+        let is_apart = self.last.is_none_or(|last| sample.now.elapsed_since(last) >= apart);
+        if by_sending && !is_apart {
+            return false;
         }
-        false
+        self.share.remember(0, sample.lost_bytes, window_bytes);
+        let counts = sample.by_timeout || congested || self.is_exceeded();
+        if counts && is_apart {
+            self.last = Some(sample.now);
+        }
+        counts && is_apart
     }
 
     /// True if more than `permille` thousandths were lost recently.

@@ -61,6 +61,8 @@ pub struct LossSample {
     pub smoothed_rtt: Duration,
     /// True if the retransmission timer detected the loss, and not later acknowledgements.
     pub by_timeout: bool,
+    /// When the newest of the packets that were declared lost together had been sent.
+    pub sent_at: Instant,
 }
 
 /// Decides how much may be in flight and how fast it leaves. One object per TP channel.

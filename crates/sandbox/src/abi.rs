@@ -10,7 +10,7 @@ use fairway_policy::{
 
 /// Version of this interface. A module names the version that it was made for; one made for a later
 /// version is refused.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 /// Size of the area, in bytes.
 pub const AREA_BYTES: usize = 16 * 1024;
 /// Maximum number of paths of a channel.
@@ -215,6 +215,7 @@ impl<'a> Area<'a> {
         record.u32(16, sample.lost_bytes);
         record.u32(20, u32::from(sample.path));
         record.u32(24, flag(sample.by_timeout, LOSS_BY_TIMEOUT));
+        record.u64(32, sample.sent_at.as_ps());
     }
 
     /// Reports a request for a chunk's path, and the paths.

@@ -119,12 +119,14 @@ impl Sequence {
 
     /// Draws a loss.
     pub fn loss(&mut self) -> LossSample {
+        let now = self.tick();
         LossSample {
-            now: self.tick(),
+            now,
             lost_bytes: 4096 * (1 + self.below(16) as u32),
             path: self.below(256) as u8,
             smoothed_rtt: Duration::from_ns(self.smoothed_ns),
             by_timeout: self.below(4) == 0,
+            sent_at: now - Duration::from_ns(self.below(4 * self.smoothed_ns.max(1))),
         }
     }
 

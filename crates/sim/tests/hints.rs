@@ -86,7 +86,8 @@ fn hints_out_of_order_are_refused() {
 }
 
 /// With HPCC switches tell the use of links without being asked to: seven senders to one host drop
-/// few packets, and two streams share a link that stays full.
+/// few packets and keep its link full, and two streams share a link that stays full. Without hints
+/// windows shrink at losses and never grow, so that the senders leave a part of the link.
 #[test]
 fn hpcc_follows_the_use_of_links() {
     let incast = "workload incast|senders 7|bytes 4000000|end 20ms|check on|\
@@ -94,7 +95,10 @@ fn hpcc_follows_the_use_of_links() {
     let blind = run(&format!("{incast}|hint off"), 1);
     let told = run(incast, 1);
     assert!(told.dropped < blind.dropped / 2, "{} of {}", told.dropped, blind.dropped);
-    assert!(told.end_ps < blind.end_ps / 4 * 3, "{} {}", told.end_ps, blind.end_ps);
+    // The bytes alone take 2,240 us, and their headers 44.
+    let [told_us, blind_us] = [told.end_ps, blind.end_ps].map(|end_ps| end_ps / 1_000_000);
+    assert!(told_us < 2_350, "{told_us} us with hints");
+    assert!(blind_us > 2_750, "{blind_us} us without");
     assert_eq!(told, run(&format!("{incast}|hint use"), 2), "on two cores");
     let streams = run(
         "workload streams|stream 4-0 size=64K depth=32|stream 5-0 size=64K depth=32 start=1ms|\

@@ -3,7 +3,8 @@
 //!
 //! `cargo test --release -p fairway-sim --test networks -- --ignored --nocapture` prints the whole
 //! matrix; `POLICIES="cc=eqds:line=RATE"` selects other policies than `cc=cubic`, and `SEED=2`
-//! other losses.
+//! other losses. `SEED=1,2,3` prints the least and the mean of three runs, and `RATES`,
+//! `ROUND_TRIPS`, `LOSSES` and `QUEUES` are lists that replace those below.
 
 use fairway_sim::{Clos, Marking, QueueSpec, Report, Scenario, Simulation, Stream, Verb};
 use fairway_ub::policy::{CongestionSpec, CubicParameters, PolicySpec, Share};
@@ -90,20 +91,23 @@ impl Cell {
     }
 }
 
+/// All combinations of these rates, round trips, losses and queues.
+fn cells_of(rates: &[u64], round_trips: &[u64], losses: &[u64], queues: &[u64]) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for &megabits in rates {
+        for &round_trip_us in round_trips {
+            for &loss in losses {
+                let cell = |&queue_percent| Cell { megabits, round_trip_us, loss, queue_percent };
+                cells.extend(queues.iter().map(cell));
+            }
+        }
+    }
+    cells
+}
+
 /// All cells of the matrix.
-fn cells() -> impl Iterator<Item = Cell> {
-    RATES_MBPS.into_iter().flat_map(|megabits| {
-        ROUND_TRIPS_US.into_iter().flat_map(move |round_trip_us| {
-            LOSSES.into_iter().flat_map(move |loss| {
-                QUEUES.into_iter().map(move |queue_percent| Cell {
-                    megabits,
-                    round_trip_us,
-                    loss,
-                    queue_percent,
-                })
-            })
-        })
-    })
+fn cells() -> Vec<Cell> {
+    cells_of(&RATES_MBPS, &ROUND_TRIPS_US, &LOSSES, &QUEUES)
 }
 
 /// Checks that the stream gets at least nine tenths of the line's rate and that fewer than one
@@ -117,7 +121,7 @@ fn check(policy: &str, cell: Cell) {
 
 #[test]
 fn cubic_fills_a_link_of_200_megabits_whatever_its_distance_loss_and_queue() {
-    for cell in cells().filter(|cell| cell.megabits == 200) {
+    for cell in cells().into_iter().filter(|cell| cell.megabits == 200) {
         check("cc=cubic", cell);
     }
 }
@@ -143,7 +147,7 @@ fn default_is_cubic() {
 
 #[test]
 fn eqds_fills_a_link_of_200_megabits_whatever_its_distance_loss_and_queue() {
-    for cell in cells().filter(|cell| cell.megabits == 200) {
+    for cell in cells().into_iter().filter(|cell| cell.megabits == 200) {
         check("cc=eqds:line=RATE", cell);
     }
 }
@@ -151,28 +155,45 @@ fn eqds_fills_a_link_of_200_megabits_whatever_its_distance_loss_and_queue() {
 #[test]
 fn cubic_fills_slow_and_fast_links_with_loss() {
     let lossy = |cell: &Cell| cell.megabits != 200 && cell.loss == 100;
-    for cell in cells().filter(lossy) {
+    for cell in cells().into_iter().filter(lossy) {
         check("cc=cubic", cell);
     }
+}
+
+/// The numbers in an environment variable, separated by commas.
+fn numbers(variable: &str, default: &[u64]) -> Vec<u64> {
+    let parse = |text: String| {
+        text.split(',').map(|number| number.parse().expect("numbers and commas")).collect()
+    };
+    std::env::var(variable).map_or_else(|_| default.to_vec(), parse)
 }
 
 #[test]
 #[ignore = "prints the whole matrix"]
 fn matrix() {
     let policies = std::env::var("POLICIES").unwrap_or_else(|_| String::from("cc=cubic"));
-    let seed = std::env::var("SEED").map_or(1, |seed| seed.parse().expect("SEED is a number"));
+    let (seeds, rates) = (numbers("SEED", &[1]), numbers("RATES", &RATES_MBPS));
+    let trips = numbers("ROUND_TRIPS", &ROUND_TRIPS_US);
+    let (losses, queues) = (numbers("LOSSES", &LOSSES), numbers("QUEUES", &QUEUES));
     for policy in policies.split_whitespace() {
         println!(
-            "{policy}: Mb/s, round trip in us, loss in 10,000, queue in %: of the line in \
-                  1000; sent, again, for nothing, time-outs"
+            "{policy}: Mb/s, round trip in us, loss in 10,000, queue in %: of the line in 1000, \
+             least and mean of the seeds; of all seeds: sent, again, for nothing, time-outs"
         );
-        for cell in cells() {
+        for cell in cells_of(&rates, &trips, &losses, &queues) {
             let Cell { megabits, round_trip_us, loss, queue_percent } = cell;
-            let Got { permille, report } = cell.run(&policy.replace("RATE", &cell.rate()), seed);
+            let policy = policy.replace("RATE", &cell.rate());
+            let all: Vec<Got> = seeds.iter().map(|seed| cell.run(&policy, *seed)).collect();
+            let least = all.iter().map(|got| got.permille).min().unwrap_or(0);
+            let mean = all.iter().map(|got| got.permille).sum::<u64>() / all.len() as u64;
+            let sum = |count: fn(&Report) -> u64| all.iter().map(|got| count(&got.report)).sum();
+            let [sent, again]: [u64; 2] =
+                [sum(|report| report.data_sent), sum(|report| report.resent)];
+            let [spurious, late]: [u64; 2] =
+                [sum(|report| report.spurious), sum(|report| report.timeouts)];
             println!(
-                "{megabits:5} {round_trip_us:6} {loss:4} {queue_percent:4}: {permille:4}; \
-                 {} {} {} {}",
-                report.data_sent, report.resent, report.spurious, report.timeouts
+                "{megabits:5} {round_trip_us:6} {loss:4} {queue_percent:4}: {least:4} {mean:4}; \
+                 {sent} {again} {spurious} {late}"
             );
         }
     }

@@ -41,7 +41,7 @@ impl Recorded {
 /// for a world only as long as the draws stay the same. If a bug is missed after a change of the
 /// protocol, other runs with the plan that was recorded for it find another one within minutes
 /// (`xtask storm --bug NAME --plan-of SEED`).
-pub(crate) const RECORDED: [Recorded; 43] = [
+pub(crate) const RECORDED: [Recorded; 47] = [
     Recorded::seed(InjectedBug::TakeLast, 7_533_577),
     Recorded::run(InjectedBug::CountOvertaking, 7_495_720, 3_619),
     Recorded::seed(InjectedBug::RetryAtOnce, 7_483_350),
@@ -69,7 +69,7 @@ pub(crate) const RECORDED: [Recorded; 43] = [
     Recorded::seed(InjectedBug::ForgetUnplaced, 605),
     Recorded::seed(InjectedBug::KeepCutShort, 733),
     Recorded::seed(InjectedBug::AnswerOneProbe, 60_224_619),
-    Recorded::new(InjectedBug::KeepSkipped, 79_175_716, 12),
+    Recorded::new(InjectedBug::KeepSkipped, 79_175_716, 324),
     Recorded::seed(InjectedBug::RetryAll, 63_256_325),
     Recorded::run(InjectedBug::SkipParked, 64_234_769, 1_828),
     Recorded::seed(InjectedBug::EndUnplaced, 64_171_711),
@@ -78,13 +78,17 @@ pub(crate) const RECORDED: [Recorded; 43] = [
     Recorded::seed(InjectedBug::EndInRound, 67_180_553),
     Recorded::seed(InjectedBug::ForgetLate, 2_832),
     Recorded::run(InjectedBug::AnyCause, 72_073_876, 0),
-    Recorded { is_older_than_signals: false, ..Recorded::seed(InjectedBug::KeepPast, 79_289_242) },
+    Recorded::new(InjectedBug::KeepPast, 79_289_242, 771),
     Recorded::new(InjectedBug::RepeatUnconfirmed, 2_301, 2_301),
     Recorded::new(InjectedBug::AnswerUnretired, 2_464, 2_464),
     Recorded::new(InjectedBug::ForgetPlacing, 4_136, 4_136),
     Recorded::new(InjectedBug::RestBehind, 968, 968),
     Recorded::new(InjectedBug::CarryBeforePlacement, 1_611, 1_611),
     Recorded::new(InjectedBug::ShareTransaction, 106_247_513, 106_247_513),
+    Recorded::new(InjectedBug::AcknowledgeAside, 330, 330),
+    Recorded::new(InjectedBug::RepeatDatagrams, 373, 373),
+    Recorded::new(InjectedBug::ResendAnyTrimmed, 550, 550),
+    Recorded::new(InjectedBug::LeaveInFlight, 615, 615),
 ];
 
 /// True if a seed was recorded before worlds drew signals of paths (`plan::policies::use_signals`).

@@ -6,7 +6,7 @@
  * A congestion control exports fairway_init, on_ack and on_loss; a path choice fairway_init and
  * choose_path; a loss detector fairway_init and is_lost; a scheduler fairway_init, fairway_rates,
  * flow_started and flow_ended. The events and the decisions lie in the one variable `fairway`
- * below; its layout is version 3 of the interface and only ever grows behind what there is
+ * below; its layout is version 4 of the interface and only ever grows behind what there is
  * (docs/policies.md).
  * Times are picoseconds. Reserved fields are zero. There are no floats.
  */
@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-#define FAIRWAY_ABI 3
+#define FAIRWAY_ABI 4
 #define FAIRWAY_PATHS 256
 #define FAIRWAY_EXPORT(name) __attribute__((export_name(#name)))
 
@@ -62,6 +62,7 @@ struct fairway_loss {
     uint32_t lost_bytes;
     uint32_t path;
     uint32_t flags;
+    uint64_t sent_at_ps; /* when the newest of the packets had been sent; since version 4 */
 };
 #define FAIRWAY_BY_TIMEOUT 1u
 

@@ -26,7 +26,8 @@ fn ack(us: u64, pressure: bool) -> AckSample {
 fn loss(us: u64, by_timeout: bool) -> LossSample {
     let now = Instant::ZERO + Duration::from_us(us);
     let smoothed_rtt = Duration::from_us(100);
-    LossSample { now, lost_bytes: 1408, path: 0, smoothed_rtt, by_timeout }
+    let sent_at = now - smoothed_rtt;
+    LossSample { now, lost_bytes: 1408, path: 0, smoothed_rtt, by_timeout, sent_at }
 }
 
 #[test]

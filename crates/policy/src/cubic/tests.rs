@@ -37,7 +37,8 @@ fn ack(now_ms: u64, acked_bytes: u32) -> AckSample {
 
 fn loss(now_ms: u64, by_timeout: bool) -> LossSample {
     let smoothed_rtt = Duration::from_ms(100);
-    LossSample { now: at_ms(now_ms), lost_bytes: MTU, path: 0, smoothed_rtt, by_timeout }
+    let (now, sent_at) = (at_ms(now_ms), at_ms(now_ms) - smoothed_rtt);
+    LossSample { now, lost_bytes: MTU, path: 0, smoothed_rtt, by_timeout, sent_at }
 }
 
 #[test]

@@ -22,7 +22,8 @@ fn ack(now_us: u64, marked_packets: u32) -> AckSample {
 
 fn loss(now_us: u64, lost_bytes: u32, by_timeout: bool) -> LossSample {
     let smoothed_rtt = Duration::from_us(100);
-    LossSample { now: at_us(now_us), lost_bytes, path: 0, smoothed_rtt, by_timeout }
+    let (now, sent_at) = (at_us(now_us), at_us(now_us) - smoothed_rtt);
+    LossSample { now, lost_bytes, path: 0, smoothed_rtt, by_timeout, sent_at }
 }
 
 #[test]

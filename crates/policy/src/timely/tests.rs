@@ -22,7 +22,9 @@ fn ack(rtt_us: u64, acked_bytes: u32) -> AckSample {
 fn loss(now_us: u64, lost_bytes: u32, by_timeout: bool) -> LossSample {
     // The clock wraps 50 us after zero.
     let now = Instant::from_ps(0) - Duration::from_us(50) + Duration::from_us(now_us);
-    LossSample { now, lost_bytes, path: 0, smoothed_rtt: Duration::from_us(100), by_timeout }
+    let smoothed_rtt = Duration::from_us(100);
+    let sent_at = now - smoothed_rtt;
+    LossSample { now, lost_bytes, path: 0, smoothed_rtt, by_timeout, sent_at }
 }
 
 #[test]

@@ -51,8 +51,9 @@ fn every_field_is_at_the_documented_offset() {
         path: 3,
         smoothed_rtt: Duration::from_ps(4),
         by_timeout: true,
+        sent_at: Instant::from_ps(5),
     });
-    assert_eq!(words(area.0, 64, 5), [1, 4, 2 | 3 << 32, 1, 0]);
+    assert_eq!(words(area.0, 64, 6), [1, 4, 2 | 3 << 32, 1, 5, 0]);
     let view = PathView {
         smoothed_rtt: Duration::from_ps(1),
         rtt_deviation: Duration::from_ps(2),
@@ -77,9 +78,9 @@ fn every_field_is_at_the_documented_offset() {
     assert_eq!(words(area.0, 64, 5), [1, 2, 3 | 4 << 32, 1, 0]);
 }
 
-/// The same, of the kinds of policy that version 2 has brought.
+/// The same, of the kinds of policy that version 2 has brought, and of the start.
 #[test]
-fn every_field_of_version_3_is_at_the_documented_offset() {
+fn every_field_of_later_versions_is_at_the_documented_offset() {
     let mut bytes = [0xee; AREA_BYTES];
     let mut area = area(&mut bytes);
     area.put_evidence(&Evidence {
@@ -125,7 +126,7 @@ fn every_field_of_version_3_is_at_the_documented_offset() {
     };
     area.put_start(&start);
     assert_eq!(words(area.0, 0, 3), [2, 3, 4 | 5 << 32]);
-    assert_eq!(words(area.0, 192, 2), [1 | 3 << 32, 3 | 6 << 32]);
+    assert_eq!(words(area.0, 192, 2), [1 | 4 << 32, 3 | 6 << 32]);
     assert_eq!(&area.0[12_544..12_547], b"a=b");
     let end = 12_544 + 1024;
     assert!(area.0[end..].iter().all(|byte| *byte == 0xee), "what is behind is the module's");

@@ -11,18 +11,48 @@ use fairway_wire::{Ack, AckFlags, Duration, Instant, Psn, SACK_BITS, Sack};
 /// Most paths that a channel can have.
 const PATHS_MAX: usize = 256;
 
+/// Packets that were declared lost together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lost {
+    pub(crate) bytes: u32,
+    /// When the newest of them had been sent. Without a meaning while `bytes` is zero.
+    sent_at: Instant,
+}
+
+impl Lost {
+    /// One packet.
+    pub(crate) fn packet(sent: &Sent) -> Lost {
+        Lost { bytes: u32::from(sent.bytes), sent_at: sent.sent_at }
+    }
+
+    /// Adds `other` packets.
+    pub(crate) fn add(&mut self, other: Lost) {
+        match (self.bytes, other.bytes) {
+            (0, _) => *self = other,
+            (_, 0) => {}
+            (_, bytes) => {
+                self.bytes += bytes;
+                self.sent_at = self.sent_at.max(other.sent_at);
+            }
+        }
+    }
+}
+
 /// Bytes that were declared lost on each path, and the paths that lost any.
 struct Losses {
     bytes: [u32; PATHS_MAX],
     paths: PathSet,
+    /// All of them.
+    all: Lost,
 }
 
 impl Losses {
     #[inline]
-    fn add(&mut self, path: u8, bytes: u32) {
-        if bytes > 0 {
+    fn add(&mut self, path: u8, lost: Lost) {
+        if lost.bytes > 0 {
             self.paths.insert(path);
-            self.bytes[usize::from(path)] += bytes;
+            self.bytes[usize::from(path)] += lost.bytes;
+            self.all.add(lost);
         }
     }
 }
@@ -40,7 +70,8 @@ impl Channel {
         ack: &Ack,
         touched: PathSet,
     ) {
-        let mut lost = Losses { bytes: [0; PATHS_MAX], paths: PathSet::default() };
+        let mut lost =
+            Losses { bytes: [0; PATHS_MAX], paths: PathSet::default(), all: Lost::default() };
         // Of the packets that are neither acknowledged nor lost now, the time at which the oldest
         // was sent.
         let mut oldest: Option<Instant> = None;
@@ -69,9 +100,10 @@ impl Channel {
         }
         // One call reports all losses of a path, however they were found.
         for path in lost.paths {
-            let bytes = lost.bytes[usize::from(path)];
-            let bytes = bytes + self.expire_silent_path(shared, now, path);
-            self.report_loss(&mut shared.flows, &mut shared.schedule, now, (bytes, path), false);
+            let mut on_path =
+                Lost { bytes: lost.bytes[usize::from(path)], sent_at: lost.all.sent_at };
+            on_path.add(self.expire_silent_path(shared, now, path));
+            self.report_loss(&mut shared.flows, &mut shared.schedule, now, (on_path, path), false);
         }
     }
 
@@ -86,17 +118,17 @@ impl Channel {
         (!sent.is(LOST | ACKNOWLEDGED)).then_some(sent.sent_at)
     }
 
-    /// Runs the loss detector on the oldest packets of a path; returns the bytes declared lost.
-    fn detect_on_path(&mut self, shared: &mut Shared, now: Instant, ack: &Ack, path: u8) -> u32 {
-        let mut lost_bytes = 0;
+    /// Runs the loss detector on the oldest packets of a path; returns those declared lost.
+    fn detect_on_path(&mut self, shared: &mut Shared, now: Instant, ack: &Ack, path: u8) -> Lost {
+        let mut lost = Lost::default();
         while let Some(oldest) = self.paths.oldest(path) {
-            let lost = self.try_lose(shared, now, ack, oldest);
-            if lost == 0 {
+            let packet = self.try_lose(shared, now, ack, oldest);
+            if packet.bytes == 0 {
                 break;
             }
-            lost_bytes += lost;
+            lost.add(packet);
         }
-        lost_bytes
+        lost
     }
 
     /// Runs the loss detector on every packet that the map reports missing. A map shows only a
@@ -127,16 +159,18 @@ impl Channel {
                     continue;
                 }
                 match self.try_lose(shared, now, ack, psn) {
-                    0 => oldest = oldest.into_iter().chain([sent.sent_at]).reduce(Instant::min),
-                    bytes => lost.add(sent.path, bytes),
+                    Lost { bytes: 0, .. } => {
+                        oldest = oldest.into_iter().chain([sent.sent_at]).reduce(Instant::min);
+                    }
+                    packet => lost.add(sent.path, packet),
                 }
             }
         }
         oldest
     }
 
-    /// Runs the loss detector on a packet in flight; returns its bytes if it was declared lost.
-    fn try_lose(&mut self, shared: &mut Shared, now: Instant, ack: &Ack, psn: Psn) -> u32 {
+    /// Runs the loss detector on a packet in flight; returns it if it was declared lost.
+    fn try_lose(&mut self, shared: &mut Shared, now: Instant, ack: &Ack, psn: Psn) -> Lost {
         let sent = *self.send.record(psn, &mut shared.send_blocks);
         let overtaken = self.paths.overtaken(sent.path, sent.path_sequence);
         let age = now.elapsed_since(sent.sent_at);
@@ -145,11 +179,11 @@ impl Channel {
         if sent.further_copies() > 0
             && age < self.recovery.time_of_copy(&shared.config, sent.further_copies())
         {
-            return 0;
+            return Lost::default();
         }
         let passed = self.recovery.is_passed(&sent, overtaken);
         if !passed || !self.is_reported_missing(psn, &ack.sack) {
-            return 0;
+            return Lost::default();
         }
         let psn_distance = ack.sack.highest.distance_from(psn).max(0) as u32;
         let evidence = Evidence {
@@ -162,10 +196,10 @@ impl Channel {
             smoothed_rtt: self.round_trip_of_path(sent.path),
         };
         if !self.recovery.is_lost(&evidence) {
-            return 0;
+            return Lost::default();
         }
         self.declare_lost(shared, psn, &sent);
-        u32::from(sent.bytes)
+        Lost::packet(&sent)
     }
 
     /// Smoothed round trip of a path. One that has not been measured is assumed to be as long as
@@ -178,24 +212,24 @@ impl Channel {
     }
 
     /// Handles a path that has lost packets. If nothing on it was acknowledged for a round trip,
-    /// that counts as a time-out; returns the bytes in flight on a path that this takes out of use.
-    fn expire_silent_path(&mut self, shared: &mut Shared, now: Instant, path: u8) -> u32 {
+    /// that counts as a time-out; returns what is in flight on a path that this takes out of use.
+    fn expire_silent_path(&mut self, shared: &mut Shared, now: Instant, path: u8) -> Lost {
         let silence = self.recovery.smoothed().times(2);
         if !self.paths.take_silence(path, now, silence) || !self.path_timed_out(shared, path, now) {
-            return 0;
+            return Lost::default();
         }
         self.lose_all_on_path(shared, path)
     }
 
-    /// Declares everything in flight on a path lost; returns its bytes.
-    pub(super) fn lose_all_on_path(&mut self, shared: &mut Shared, path: u8) -> u32 {
-        let mut bytes = 0;
+    /// Declares everything in flight on a path lost, and returns it.
+    pub(super) fn lose_all_on_path(&mut self, shared: &mut Shared, path: u8) -> Lost {
+        let mut lost = Lost::default();
         while let Some(psn) = self.paths.oldest(path) {
             let sent = *self.send.record(psn, &mut shared.send_blocks);
-            bytes += u32::from(sent.bytes);
+            lost.add(Lost::packet(&sent));
             self.declare_lost(shared, psn, &sent);
         }
-        bytes
+        lost
     }
 
     fn is_reported_missing(&self, psn: Psn, sack: &Sack) -> bool {
@@ -239,11 +273,12 @@ impl Channel {
         flows: &mut Flows,
         schedule: &mut Schedule,
         now: Instant,
-        (lost_bytes, path): (u32, u8),
+        (lost, path): (Lost, u8),
         by_timeout: bool,
     ) {
         let smoothed_rtt = self.recovery.smoothed();
-        let sample = LossSample { now, lost_bytes, path, smoothed_rtt, by_timeout };
+        let Lost { bytes: lost_bytes, sent_at } = lost;
+        let sample = LossSample { now, lost_bytes, path, smoothed_rtt, by_timeout, sent_at };
         self.congestion.controller_mut().on_loss(&sample);
         self.paths.report_loss(path, &sample);
         self.trace_loss(flows, &sample);
@@ -266,8 +301,8 @@ impl Channel {
         let silent = self.recovery.is_silent(now, timeout);
         for path in self.paths.busy() {
             let lost = self.expire_path(shared, now, path);
-            fired |= lost > 0;
-            if lost > 0 {
+            fired |= lost.bytes > 0;
+            if lost.bytes > 0 {
                 self.report_loss(
                     &mut shared.flows,
                     &mut shared.schedule,
@@ -305,30 +340,30 @@ impl Channel {
         }
     }
 
-    /// Declares overdue packets of one path lost; returns their bytes.
-    fn expire_path(&mut self, shared: &mut Shared, now: Instant, path: u8) -> u32 {
+    /// Declares overdue packets of one path lost, and returns them.
+    fn expire_path(&mut self, shared: &mut Shared, now: Instant, path: u8) -> Lost {
         let timeout = self.recovery.timeout(shared.config.profile());
         // If the window counts retransmissions, all overdue packets leave it, or none could be sent
         // again. A packet that is acknowledged before its retransmission is not sent again.
         let bounded = !self.congestion.controller_mut().permit_retransmit(now, 0);
-        let mut bytes = 0;
+        let mut lost = Lost::default();
         let mut down = false;
         while let Some(psn) = self.paths.oldest(path) {
             let sent = *self.send.record(psn, &mut shared.send_blocks);
             if !down && now.is_before(sent.sent_at + timeout) {
-                return bytes;
+                return lost;
             }
             let passed = self.recovery.is_long_passed(&sent);
-            if bytes > 0 && !passed && !down && !bounded {
-                return bytes;
+            if lost.bytes > 0 && !passed && !down && !bounded {
+                return lost;
             }
-            if bytes == 0 {
+            if lost.bytes == 0 {
                 down = self.path_timed_out(shared, path, now);
             }
-            bytes += u32::from(sent.bytes);
+            lost.add(Lost::packet(&sent));
             self.declare_lost(shared, psn, &sent);
         }
-        bytes
+        lost
     }
 }
 

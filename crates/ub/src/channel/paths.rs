@@ -538,7 +538,7 @@ impl Channel {
             return;
         }
         let lost = (self.lose_all_on_path(shared, path), path);
-        if lost.0 > 0 {
+        if lost.0.bytes > 0 {
             self.report_loss(&mut shared.flows, &mut shared.schedule, now, lost, false);
             self.mark_ready(&mut shared.schedule);
         }

@@ -5,6 +5,7 @@
 //! packet is then found missing like any other.
 
 use super::Channel;
+use super::loss::Lost;
 use crate::injected_bug::InjectedBug;
 use crate::placement::Verdict;
 use crate::send_window::{LOST, RESENT, VOID};
@@ -83,7 +84,7 @@ impl Channel {
             &mut shared.flows,
             &mut shared.schedule,
             now,
-            (u32::from(sent.bytes), sent.path),
+            (Lost::packet(&sent), sent.path),
             false,
         );
         self.mark_ready(&mut shared.schedule);

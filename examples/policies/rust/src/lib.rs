@@ -37,7 +37,7 @@ pub use scheduler::{
 };
 
 /// The version of the interface that this is made for.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 
 /// How a policy begins.
 pub trait Start: Sized {
@@ -264,6 +264,7 @@ pub fn loss() -> LossSample {
         path: path as u8,
         smoothed_rtt: Duration::from_ps(words[1]),
         by_timeout: words[3] & 1 != 0,
+        sent_at: Instant::from_ps(words[4]),
     }
 }
 

@@ -175,7 +175,8 @@ fn round_trip(now_us: u64, us: u64) -> AckSample {
 /// A loss of more than a hundredth of the bytes over which the share of losses is computed.
 fn loss(now_us: u64, by_timeout: bool) -> LossSample {
     let smoothed_rtt = Duration::from_us(100);
-    LossSample { now: at_us(now_us), lost_bytes: 24_576, path: 0, smoothed_rtt, by_timeout }
+    let (now, sent_at) = (at_us(now_us), at_us(now_us) - smoothed_rtt);
+    LossSample { now, lost_bytes: 24_576, path: 0, smoothed_rtt, by_timeout, sent_at }
 }
 
 /// A sender that sent its 64 KiB without credit at 0 us, and that has measured a round trip of 50

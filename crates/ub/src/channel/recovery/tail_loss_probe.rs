@@ -14,6 +14,7 @@
 //! is overdue, and the second for that at which the acknowledgement of the last packet is.
 
 use super::Recovery;
+use crate::channel::loss::Lost;
 use crate::channel::{Channel, Timer};
 use crate::injected_bug::InjectedBug;
 use crate::limits::Profile;
@@ -189,23 +190,17 @@ impl Channel {
         let late = late.unwrap_or_else(|| self.recovery.round_trip().usual_most());
         let (mut any, mut next) = (false, None::<Instant>);
         for path in self.paths.busy() {
-            let (bytes, due) = self.expire_on_path(shared, now, path, newest, late);
-            if bytes > 0 {
+            let (lost, due) = self.expire_on_path(shared, now, path, newest, late);
+            if lost.bytes > 0 {
                 any = true;
-                self.report_loss(
-                    &mut shared.flows,
-                    &mut shared.schedule,
-                    now,
-                    (bytes, path),
-                    false,
-                );
+                self.report_loss(&mut shared.flows, &mut shared.schedule, now, (lost, path), false);
             }
             next = next.into_iter().chain(due).reduce(Instant::min);
         }
         (any, next)
     }
 
-    /// Returns the bytes lost on a path, and when the next packet there will be lost.
+    /// Returns what is lost on a path, and when the next packet there will be lost.
     fn expire_on_path(
         &mut self,
         shared: &mut Shared,
@@ -213,26 +208,26 @@ impl Channel {
         path: u8,
         newest: Instant,
         late: Duration,
-    ) -> (u32, Option<Instant>) {
-        let mut bytes = 0;
+    ) -> (Lost, Option<Instant>) {
+        let mut lost = Lost::default();
         let mut down = false;
         while let Some(psn) = self.paths.oldest(path) {
             let sent = *self.send.record(psn, &mut shared.send_blocks);
             if !down && !sent.sent_at.is_before(newest) {
-                return (bytes, None);
+                return (lost, None);
             }
             let due = sent.sent_at + late;
             if !down && now.is_before(due) {
-                return (bytes, Some(due));
+                return (lost, Some(due));
             }
-            if bytes == 0 {
+            if lost.bytes == 0 {
                 // All packets of a path that goes out of use are resent elsewhere.
                 down = self.path_timed_out(shared, path, now);
             }
-            bytes += u32::from(sent.bytes);
+            lost.add(Lost::packet(&sent));
             self.declare_lost(shared, psn, &sent);
         }
-        (bytes, None)
+        (lost, None)
     }
 
     /// Schedules the newest packet under way for resending, without declaring it lost.

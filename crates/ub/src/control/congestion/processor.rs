@@ -165,6 +165,7 @@ impl Known {
                     path: self.state.loss_path.load(Ordering::Relaxed) as u8,
                     smoothed_rtt: duration(self.state.loss_smoothed.load(Ordering::Relaxed)),
                     by_timeout: kind == CongestionKind::TimedOut,
+                    sent_at: Instant::from_ps(self.state.loss_sent_at.load(Ordering::Relaxed)),
                 };
                 self.controller.on_loss(&sample);
             }

@@ -105,6 +105,7 @@ impl Life {
                 path: 1,
                 smoothed_rtt: Duration::from_us(100),
                 by_timeout: what == 7 && self.chance.below(3) == 0,
+                sent_at: now - Duration::from_us(self.chance.below(300)),
             }),
             8 => controller.on_spurious(now, 1 + self.chance.below(4) as u32),
             9 => controller.on_credit(now, self.chance.below(100_000) as u32),
@@ -221,8 +222,9 @@ impl CongestionControl for Scribe {
     }
 
     fn on_loss(&mut self, sample: &LossSample) {
-        let (at, timer) = (sample.now.since(START).as_us(), sample.by_timeout);
-        self.line(format!("{at}: {} lost, {timer}", sample.lost_bytes));
+        let [at, sent_at] = [sample.now, sample.sent_at].map(|at| at.since(START).as_us());
+        let (bytes, timer) = (sample.lost_bytes, sample.by_timeout);
+        self.line(format!("{at}: {bytes} lost, sent at {sent_at}, {timer}"));
     }
 
     fn on_data(&mut self, _: Instant, bytes: u32, again: bool) {
@@ -268,6 +270,7 @@ fn samples_that_arrive_together_are_handed_over_as_one() {
         now: after_us(us),
         lost_bytes: 100,
         by_timeout,
+        sent_at: after_us(us - 1),
         ..LossSample::default()
     };
     for (us, rtt) in [(1, Some(7)), (2, Some(9)), (3, None)] {
@@ -287,8 +290,8 @@ fn samples_that_arrive_together_are_handed_over_as_one() {
     let calls = std::mem::take(&mut *log.0.lock().unwrap());
     let expected = [
         "3: 3000 in 3, 1 marked, Some(9), true",
-        "4: 200 lost, false",
-        "5: 200 lost, true",
+        "4: 200 lost, sent at 8, false",
+        "5: 200 lost, sent at 8, true",
         "4294967295 granted",
         "2 granted",
         "1000 sent, 80 wait",
@@ -347,6 +350,7 @@ fn time_that_passes_while_the_controller_is_busy_is_kept() {
             path: 0,
             smoothed_rtt: Duration::from_us(10),
             by_timeout: true,
+            sent_at: START,
         });
         assert!(request(&mut controller_proxy, &mut processor, START, BACKLOG).is_some(), "{name}");
         let due = controller_proxy.credit_request_at().expect("it waits for credit");
