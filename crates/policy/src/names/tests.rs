@@ -32,7 +32,13 @@ fn empty_specification_is_the_default() {
 #[test]
 fn kinds_may_be_left_out() {
     let given = spec("p2c");
-    assert_eq!(given, PolicySpec { path: PathSpec::PowerOfTwo, ..PolicySpec::default() });
+    assert_eq!(
+        given,
+        PolicySpec {
+            path: PathSpec::PowerOfTwo(PowerOfTwoParameters::default()),
+            ..PolicySpec::default()
+        }
+    );
     assert_eq!(spec("fixed,receiver"), spec("loss=receiver,cc=fixed"));
     assert_eq!(spec(" cc=cubic , path=p2c "), given);
 }
