@@ -56,12 +56,15 @@ EQDS = "cc=eqds:line=400Gbps:window=640K:ahead=640K,path=reps,loss=rack"
 
 
 def receiver_credits(row):
-    """Receiver credits for packets of another size, with at most one and a half bandwidth-delay
-    products in flight: more than that only waits in queues where paths are uneven."""
-    mtu = int(row["mtu"].removesuffix("K")) * 1024
+    """Receiver credits for packets of another size; channels of a pair of hosts share the windows.
+    Large packets have at most one and a half bandwidth-delay products in flight: more than that
+    only waits in queues where paths are uneven."""
+    split, mtu = row.get("split", 1), int(row["mtu"].removesuffix("K")) * 1024
     round_trip_us = 6 * (2 + (mtu + 232) * 8 / 400e3)
-    most = int(round_trip_us * 50e3 * 3 / 2)
-    return f"cc=eqds:line=400Gbps:window=640K:ahead=640K:max={most},path={row['path']},loss=rack"
+    window = 640 * 1024 // split
+    most = f":max={int(round_trip_us * 50e3 * 3 / 2) // split}" if mtu > 4096 else ""
+    return (f"cc=eqds:line=400Gbps:window={window}:ahead={window}{most},path={row['path']},"
+            "loss=rack")
 
 
 def published(milliseconds):

@@ -1,5 +1,6 @@
 use super::*;
 use crate::reuse::LIST;
+use alloc::vec;
 use alloc::vec::Vec;
 use fairway_wire::Instant;
 
