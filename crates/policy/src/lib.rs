@@ -47,6 +47,7 @@ mod probe;
 mod rack;
 mod receiver_distance;
 mod reps;
+mod reuse;
 mod sack_threshold;
 mod scheduler;
 mod spray;
@@ -78,11 +79,11 @@ pub use names::{
 pub use nscc::{Nscc, NsccParameters};
 pub use path_order::PathOrder;
 pub use plb::{Plb, PlbParameters};
-pub use power_of_two::PowerOfTwo;
+pub use power_of_two::{Memory, PowerOfTwo, PowerOfTwoParameters};
 pub use probe::ProbeSpec;
 pub use rack::Rack;
 pub use receiver_distance::ReceiverDistance;
-pub use reps::{Explore, Reps, RepsParameters};
+pub use reps::{Explore, Late, Reps, RepsParameters};
 pub use sack_threshold::SackThreshold;
 pub use scheduler::{
     Eager, FlowId, Greedy, HintedWeights, Hints, Join, Leave, RateRegisters, RoundRobin,

@@ -28,9 +28,9 @@ use crate::{
     EqdsParameters, FixedWindow, Flowlet, FlowletParameters, Greedy, HintedWeights, Hints, Homa,
     HomaParameters, Hpcc, HpccParameters, LeastRoundTrip, LossDetector, MultipathParameters,
     MultipathWindow, Nscc, NsccParameters, PathChoice, PathOrder, Plb, PlbParameters, PowerOfTwo,
-    ProbeSpec, Rack, ReceiverDistance, Reps, RepsParameters, RoundRobin, RoundRobinParameters,
-    SackThreshold, Scheduler, Spray, StaticParameters, StaticShare, Swift, SwiftParameters, Timely,
-    TimelyParameters, WaterFilling, WaterFillingParameters,
+    PowerOfTwoParameters, ProbeSpec, Rack, ReceiverDistance, Reps, RepsParameters, RoundRobin,
+    RoundRobinParameters, SackThreshold, Scheduler, Spray, StaticParameters, StaticShare, Swift,
+    SwiftParameters, Timely, TimelyParameters, WaterFilling, WaterFillingParameters,
 };
 use parameters::{BYTE_UNITS, parse_bytes, read, write_quantity};
 
@@ -120,7 +120,7 @@ pub enum PathSpec {
     /// [`Spray`].
     Spray,
     /// [`PowerOfTwo`].
-    PowerOfTwo,
+    PowerOfTwo(PowerOfTwoParameters),
     /// [`Plb`].
     Plb(PlbParameters),
     /// [`MultipathWindow`].
@@ -239,7 +239,7 @@ impl PolicySpec {
         };
         let path: Box<dyn PathChoice> = match self.path {
             PathSpec::Spray => Box::new(Spray::new()),
-            PathSpec::PowerOfTwo => Box::new(PowerOfTwo),
+            PathSpec::PowerOfTwo(parameters) => Box::new(PowerOfTwo::new(parameters)),
             PathSpec::Plb(parameters) => Box::new(Plb::new(parameters)),
             PathSpec::MultipathWindow(parameters) => Box::new(MultipathWindow::new(parameters)),
             PathSpec::Bitmap => Box::new(Bitmap::new()),
@@ -425,7 +425,7 @@ fn choose(spec: &mut PolicySpec, name: &str, parameters: &str) -> Result<(), Pol
         Backpressure::NAME => spec.congestion = CongestionSpec::Backpressure(read(parameters)?),
         Nscc::NAME => spec.congestion = CongestionSpec::Nscc(read(parameters)?),
         Spray::NAME => spec.path = none(PathSpec::Spray, Spray::NAME, parameters)?,
-        PowerOfTwo::NAME => spec.path = none(PathSpec::PowerOfTwo, PowerOfTwo::NAME, parameters)?,
+        PowerOfTwo::NAME => spec.path = PathSpec::PowerOfTwo(read(parameters)?),
         Plb::NAME => spec.path = PathSpec::Plb(read(parameters)?),
         MultipathWindow::NAME => spec.path = PathSpec::MultipathWindow(read(parameters)?),
         Bitmap::NAME => spec.path = none(PathSpec::Bitmap, Bitmap::NAME, parameters)?,
@@ -517,7 +517,7 @@ impl fmt::Display for PathSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PathSpec::Spray => f.write_str(Spray::NAME),
-            PathSpec::PowerOfTwo => f.write_str(PowerOfTwo::NAME),
+            PathSpec::PowerOfTwo(p2c) => parameters::write(f, p2c),
             PathSpec::Plb(plb) => parameters::write(f, plb),
             PathSpec::MultipathWindow(windows) => parameters::write(f, windows),
             PathSpec::Bitmap => f.write_str(Bitmap::NAME),

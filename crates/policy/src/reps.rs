@@ -6,22 +6,28 @@
 //! chunk explores: it takes the next path that was not marked lately ([`Bitmap`]), or
 //! (`explore=random`) a random one. A path that lost packets leaves the list.
 //!
+//! A path whose packet was *late* does not go to the list either (unless `late=ignore`):
+//!
+//! ```text
+//! delay = time until the acknowledgement − the shortest such time of the channel
+//! late:   delay > 5/2 · mean delay + 1/8 · the shortest time
+//! ```
+//!
 //! **Source:** Bonato et al., *REPS: Recycled Entropy Packet Spraying for Adaptive Load Balancing
 //! and Failure Mitigation*, 2024, which explores at random. Exploring by marks makes it the scheme
 //! `mixed` of the Ultra Ethernet consortium's public simulator.
 //!
-//! **Where this differs:** REPS stops to explore ("freezes") for a time after a time-out. Here the
-//! protocol takes paths that time out out of use.
+//! **Where this differs:**
+//! * REPS stops to explore ("freezes") for a time after a time-out. Here the protocol takes paths
+//!   that time out out of use.
+//! * REPS has no rule about time. A link at a quarter of its rate delays packets four times as much
+//!   by a queue of the same length, so they are late although the queue is too short for marks, and
+//!   the last packets of a message wait for those that took this link.
 
-use alloc::boxed::Box;
-use alloc::vec;
+use fairway_wire::Duration;
 
+use crate::reuse::{ElapsedTimes, ReuseList};
 use crate::{Bitmap, ChunkRequest, LossSample, MemoryVisitor, PathAck, PathChoice, PathView};
-
-/// Most paths of a channel.
-const PATHS: usize = fairway_wire::PATHS_MAX as usize;
-/// Entries of the list. It has one for each chunk in flight; more than these are not needed.
-const LIST: usize = 1024;
 
 /// Which path a chunk takes if none is to be used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,25 +39,32 @@ pub enum Explore {
     Random,
 }
 
+/// Whether a path is used again after a packet that was late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Late {
+    /// It is not.
+    #[default]
+    Avoid,
+    /// It is, unless the packet was marked.
+    Ignore,
+}
+
 /// Parameters of [`Reps`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RepsParameters {
     /// Which path a chunk takes if none is to be used again.
     pub explore: Explore,
+    /// Whether a path is used again after a packet that was late.
+    pub late: Late,
 }
 
 /// The path choice that recycles paths.
 #[derive(Clone, Debug)]
 pub struct Reps {
-    explore: Explore,
+    parameters: RepsParameters,
     bitmap: Bitmap,
-    /// Chunks sent on each path that have not put it into the list. Empty until the first choice,
-    /// as the list is.
-    chunks: Box<[u16]>,
-    /// A ring of paths to be used again.
-    list: Box<[u8]>,
-    head: usize,
-    length: usize,
+    reuse: ReuseList,
+    times: ElapsedTimes,
 }
 
 impl Reps {
@@ -61,42 +74,26 @@ impl Reps {
     /// Creates the path choice with `parameters`.
     pub fn new(parameters: RepsParameters) -> Reps {
         Reps {
-            explore: parameters.explore,
+            parameters,
             bitmap: Bitmap::new(),
-            chunks: Box::default(),
-            list: Box::default(),
-            head: 0,
-            length: 0,
+            reuse: ReuseList::default(),
+            times: ElapsedTimes::default(),
         }
     }
 
-    fn push(&mut self, path: usize) {
-        if let Ok(path) = u8::try_from(path)
-            && self.length < LIST
-        {
-            self.list[(self.head + self.length) % LIST] = path;
-            self.length += 1;
-        }
-    }
-
-    fn pop(&mut self) -> Option<usize> {
-        self.length = self.length.checked_sub(1)?;
-        let path = self.list[self.head];
-        self.head = (self.head + 1) % LIST;
-        Some(usize::from(path))
-    }
-
-    /// A path to be used again, or one to explore.
-    fn next(&mut self, paths: &[PathView], request: &ChunkRequest) -> usize {
-        while let Some(path) = self.pop() {
-            if paths.get(path).is_some_and(|view| view.usable) {
-                return path;
-            }
-        }
-        match self.explore {
+    fn explore(&mut self, paths: &[PathView], request: &ChunkRequest) -> usize {
+        match self.parameters.explore {
             Explore::Random => request.random as usize % paths.len().max(1),
             Explore::Bitmap => self.bitmap.choose(paths, request),
         }
+    }
+
+    /// True if a packet that was acknowledged after this time was late.
+    fn is_late(&self, elapsed: Duration) -> bool {
+        let ElapsedTimes { least, mean } = self.times;
+        let usual = mean.saturating_sub(least).times(5).divided_by(2);
+        let most = least.saturating_add(usual).saturating_add(least.divided_by(8));
+        self.parameters.late == Late::Avoid && least > Duration::ZERO && elapsed > most
     }
 }
 
@@ -106,57 +103,44 @@ impl PathChoice for Reps {
     }
 
     fn prepare(&mut self) {
-        if self.list.is_empty() {
-            self.chunks = vec![0; PATHS].into_boxed_slice();
-            self.list = vec![0; LIST].into_boxed_slice();
-            self.bitmap.prepare();
-        }
+        self.reuse.prepare();
+        self.bitmap.prepare();
     }
 
     fn choose(&mut self, paths: &[PathView], request: &ChunkRequest) -> usize {
         self.prepare();
-        let path = self.next(paths, request);
-        if let Some(chunks) = self.chunks.get_mut(path) {
-            *chunks = chunks.saturating_add(1);
-        }
+        let again = self.reuse.take(paths);
+        let path = again.unwrap_or_else(|| self.explore(paths, request));
+        self.reuse.note_chunk(path);
         path
     }
 
     fn on_ack(&mut self, path: usize, ack: &PathAck) {
-        if ack.acked_packets > ack.marked_packets
-            && let Some(chunks) = self.chunks.get_mut(path)
-            && *chunks > 0
-        {
-            *chunks -= 1;
-            self.push(path);
+        let mut late = false;
+        if let Some(elapsed) = ack.elapsed {
+            late = self.is_late(elapsed);
+            self.times.add(elapsed);
+        }
+        if ack.acked_packets > ack.marked_packets {
+            self.reuse.note_delivery(path, !late);
         }
         self.bitmap.on_ack(path, ack);
     }
 
     fn visit_memory(&self, visitor: &mut MemoryVisitor<'_>) {
-        visitor.value(&*self.chunks);
-        visitor.element(&self.list, self.head);
-        visitor.element(&self.list, (self.head + self.length) % LIST);
+        self.reuse.visit_memory(visitor);
         self.bitmap.visit_memory(visitor);
     }
 
     fn foresee(&self, count: usize, others: usize) -> Option<usize> {
-        match others.checked_sub(self.length) {
-            None => Some(usize::from(self.list[(self.head + others) % LIST])),
-            Some(others) => self.bitmap.foresee(count, others),
+        match self.reuse.foresee(others) {
+            Ok(path) => Some(path),
+            Err(others) => self.bitmap.foresee(count, others),
         }
     }
 
     fn on_loss(&mut self, path: usize, sample: &LossSample) {
-        if let Some(chunks) = self.chunks.get_mut(path) {
-            *chunks = 0;
-        }
-        let waiting = self.length;
-        for _ in 0..waiting {
-            if let Some(other) = self.pop().filter(|other| *other != path) {
-                self.push(other);
-            }
-        }
+        self.reuse.forget(path);
         self.bitmap.on_loss(path, sample);
     }
 }

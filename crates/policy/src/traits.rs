@@ -190,6 +190,9 @@ pub struct PathAck {
     pub marked_packets: u32,
     /// Round trip of the path, if the acknowledgement contains one.
     pub rtt: Option<Duration>,
+    /// Time since the acknowledged packet was sent, if it was sent once: its round trip, and the
+    /// time for which the receiver gathered packets for the acknowledgement.
+    pub elapsed: Option<Duration>,
 }
 
 /// Decides which path a chunk takes. One object per TP channel.

@@ -134,6 +134,7 @@ impl Sequence {
     pub fn path_ack(&mut self) -> PathAck {
         let sample = self.ack();
         PathAck {
+            elapsed: None,
             now: sample.now,
             acked_packets: sample.acked_packets,
             marked_packets: sample.marked_packets,

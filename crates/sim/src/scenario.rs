@@ -291,6 +291,10 @@ pub const FRAME_BYTES: u32 = 66;
 /// messages leave with one system call; a NIC makes none.
 const SMALL_MESSAGE_BYTES: u32 = 8 * 1024;
 
+/// Bytes that an acknowledgement covers, with packets of more than 4 KiB: with fewer
+/// acknowledgements a sender would know little of its paths.
+const ACKNOWLEDGE_BYTES: u32 = 64 * 1024;
+
 /// Burst of a flow at its dequeue rate. No thread is late here, so that it only has to be as long
 /// as the time between two decisions of a scheduler.
 const PACING_BURST: Duration = Duration::from_us(4);
@@ -409,7 +413,7 @@ impl Scenario {
             .timeout_max(rtt.times(32).max(us(500)))
             .timeout_initial(rtt.times(16).max(us(100)))
             .acknowledge_delay(rtt.divided_by(2).max(us(1)))
-            .acknowledge_every(16)
+            .acknowledge_every((ACKNOWLEDGE_BYTES / self.mtu).clamp(2, 16))
             .reorder_tolerance((self.host_bdp_bytes() / u64::from(self.mtu)).max(64) as u32)
             .not_ready_delay(us(10))
             .path_probe(us(500))

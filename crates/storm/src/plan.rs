@@ -17,7 +17,9 @@ use retirement::Retirement;
 use crate::adversary::{NetworkFaults, Outage};
 use crate::node::WorldConfig;
 use fairway_device::random::Random;
-use fairway_ub::policy::{CongestionSpec, LossSpec, PathSpec, PolicySpec, SwiftParameters};
+use fairway_ub::policy::{
+    CongestionSpec, LossSpec, PathSpec, PolicySpec, PowerOfTwoParameters, SwiftParameters,
+};
 use fairway_ub::wire::{Duration, Instant};
 use fairway_ub::{Limits, Profile};
 
@@ -414,7 +416,8 @@ fn draw_policies(random: &mut Random) -> PolicySpec {
     };
     PolicySpec {
         congestion,
-        path: random.pick(&[PathSpec::Spray, PathSpec::PowerOfTwo]),
+        path: random
+            .pick(&[PathSpec::Spray, PathSpec::PowerOfTwo(PowerOfTwoParameters::default())]),
         loss: random.pick(&[
             LossSpec::PathOrder,
             LossSpec::SackThreshold,

@@ -2,18 +2,36 @@
 
 use super::parameters::{Parameters, Slot, Word};
 use crate::{
-    Explore, Flowlet, FlowletParameters, MultipathParameters, MultipathWindow, Pick, Plb,
-    PlbParameters, Reps, RepsParameters,
+    Explore, Flowlet, FlowletParameters, Late, Memory, MultipathParameters, MultipathWindow, Pick,
+    Plb, PlbParameters, PowerOfTwo, PowerOfTwoParameters, Reps, RepsParameters,
 };
+
+impl Parameters for PowerOfTwoParameters {
+    const NAME: &'static str = PowerOfTwo::NAME;
+    const FIELDS: &'static [&'static str] = &["memory"];
+    const KNOWN: &'static str = "it takes memory=off|on";
+
+    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
+        Some(match name {
+            "memory" => Slot::Word(&mut self.memory),
+            _ => return None,
+        })
+    }
+
+    fn is_sound(&self) -> bool {
+        true
+    }
+}
 
 impl Parameters for RepsParameters {
     const NAME: &'static str = Reps::NAME;
-    const FIELDS: &'static [&'static str] = &["explore"];
-    const KNOWN: &'static str = "it takes explore=bitmap|random";
+    const FIELDS: &'static [&'static str] = &["explore", "late"];
+    const KNOWN: &'static str = "it takes explore=bitmap|random, late=avoid|ignore";
 
     fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
         Some(match name {
             "explore" => Slot::Word(&mut self.explore),
+            "late" => Slot::Word(&mut self.late),
             _ => return None,
         })
     }
@@ -106,5 +124,33 @@ impl Word for Pick {
 
     fn choose(&mut self, index: usize) {
         *self = [Pick::Turns, Pick::PowerOfTwo][index];
+    }
+}
+
+impl Word for Late {
+    fn words(&self) -> &'static [&'static str] {
+        &["avoid", "ignore"]
+    }
+
+    fn index(&self) -> usize {
+        *self as usize
+    }
+
+    fn choose(&mut self, index: usize) {
+        *self = [Late::Avoid, Late::Ignore][index];
+    }
+}
+
+impl Word for Memory {
+    fn words(&self) -> &'static [&'static str] {
+        &["off", "on"]
+    }
+
+    fn index(&self) -> usize {
+        *self as usize
+    }
+
+    fn choose(&mut self, index: usize) {
+        *self = [Memory::Off, Memory::On][index];
     }
 }

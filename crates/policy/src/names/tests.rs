@@ -32,7 +32,13 @@ fn empty_specification_is_the_default() {
 #[test]
 fn kinds_may_be_left_out() {
     let given = spec("p2c");
-    assert_eq!(given, PolicySpec { path: PathSpec::PowerOfTwo, ..PolicySpec::default() });
+    assert_eq!(
+        given,
+        PolicySpec {
+            path: PathSpec::PowerOfTwo(PowerOfTwoParameters::default()),
+            ..PolicySpec::default()
+        }
+    );
     assert_eq!(spec("fixed,receiver"), spec("loss=receiver,cc=fixed"));
     assert_eq!(spec(" cc=cubic , path=p2c "), given);
 }
@@ -60,6 +66,8 @@ fn printed_specification_parses_to_the_same() {
         "cc=fixed,path=spray,loss=sack",
         "cc=fixed:4M,path=p2c,loss=receiver",
         "cc=fixed:1500,path=p2c,loss=path-order",
+        "cc=fixed:1500,path=p2c:memory=on,loss=path-order",
+        "cc=fixed:1500,path=reps:explore=random:late=ignore,loss=path-order",
         "cc=swift:target=200us,path=spray,loss=path-order",
         "cc=cubic,path=plb,loss=path-order",
         "cc=cubic:min=64K:max=1M:initial=128K:loss=20:jitter=50us,path=plb:threshold=250:idle=2:rounds=4,loss=sack",
@@ -157,6 +165,8 @@ fn bad_parameters_are_refused() {
         "fixed:20000000000G",
         "spray:2",
         "p2c:x=1",
+        "p2c:memory=2",
+        "reps:late=no",
         "sack:5",
         "swift:200us",
         "swift:target=200",

@@ -1,5 +1,5 @@
-use super::PowerOfTwo;
-use crate::{ChunkRequest, PathChoice, PathView};
+use super::{Memory, PowerOfTwo, PowerOfTwoParameters};
+use crate::{ChunkRequest, LossSample, PathAck, PathChoice, PathView};
 use fairway_wire::{Duration, Instant};
 
 fn path(rtt_us: u64, in_flight: u32) -> PathView {
@@ -8,7 +8,7 @@ fn path(rtt_us: u64, in_flight: u32) -> PathView {
 }
 
 fn choose(paths: &[PathView], random: u32) -> usize {
-    PowerOfTwo.choose(paths, &ChunkRequest { now: Instant::ZERO, bytes: 1, random })
+    PowerOfTwo::default().choose(paths, &ChunkRequest { now: Instant::ZERO, bytes: 1, random })
 }
 
 /// A random number that draws `first` of `n`, and then number `other` of the remaining ones.
@@ -69,4 +69,60 @@ fn every_path_is_drawn_about_equally_often_when_all_are_alike() {
         counts[choose(&paths, random)] += 1;
     }
     assert!(counts.iter().all(|count| (9_000..11_000).contains(count)), "{counts:?}");
+}
+
+fn with_memory() -> PowerOfTwo {
+    PowerOfTwo::new(PowerOfTwoParameters { memory: Memory::On })
+}
+
+fn next(choice: &mut PowerOfTwo, paths: &[PathView], random: u32) -> usize {
+    choice.choose(paths, &ChunkRequest { now: Instant::ZERO, bytes: 1, random })
+}
+
+/// An acknowledgement of one packet, so many microseconds after it left.
+fn ack_after(elapsed_us: u64) -> PathAck {
+    let elapsed = Some(Duration::from_us(elapsed_us));
+    PathAck { acked_packets: 1, elapsed, ..PathAck::default() }
+}
+
+#[test]
+fn with_memory_a_path_that_was_fast_is_taken_again() {
+    let (mut choice, paths) = (with_memory(), [path(100, 0); 64]);
+    let first = next(&mut choice, &paths, draw(7, 20, 64));
+    let second = next(&mut choice, &paths, draw(40, 9, 64));
+    choice.on_ack(second, &ack_after(10));
+    choice.on_ack(first, &ack_after(14));
+    // Other packets of the same chunk add nothing.
+    choice.on_ack(second, &ack_after(10));
+    assert_eq!(next(&mut choice, &paths, draw(60, 1, 64)), second);
+    assert_eq!(next(&mut choice, &paths, draw(60, 1, 64)), first);
+    assert_eq!(next(&mut choice, &paths, draw(60, 1, 64)), 60);
+}
+
+#[test]
+fn with_memory_paths_that_were_slow_or_lost_packets_are_not_taken_again() {
+    let (mut choice, paths) = (with_memory(), [path(100, 0); 64]);
+    let chosen = [7, 40, 50].map(|first| next(&mut choice, &paths, draw(first, 20, 64)));
+    choice.on_ack(chosen[0], &ack_after(10));
+    choice.on_ack(chosen[1], &ack_after(21));
+    choice.on_ack(chosen[2], &ack_after(10));
+    choice.on_loss(chosen[2], &LossSample::default());
+    assert_eq!(next(&mut choice, &paths, draw(60, 1, 64)), chosen[0]);
+    assert_eq!(next(&mut choice, &paths, draw(60, 1, 64)), 60);
+}
+
+#[test]
+fn with_memory_the_threshold_is_drawn_between_one_and_a_half_and_two_least_times() {
+    let (mut choice, paths) = (with_memory(), [path(100, 0); 64]);
+    let mut again = [0u32; 3];
+    choice.times.add(Duration::from_us(100));
+    for (kept, elapsed_us) in again.iter_mut().zip([149, 175, 201]) {
+        for step in 0..1000u32 {
+            let path = next(&mut choice, &paths, step.wrapping_mul(0x9e37_79b9));
+            choice.on_ack(path, &ack_after(elapsed_us));
+            *kept += u32::from(choice.reuse.take(&paths).is_some());
+        }
+    }
+    assert_eq!((again[0], again[2]), (1000, 0));
+    assert!((400..600).contains(&again[1]), "{again:?}");
 }

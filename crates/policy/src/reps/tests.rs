@@ -1,4 +1,6 @@
 use super::*;
+use crate::reuse::LIST;
+use alloc::vec;
 use alloc::vec::Vec;
 use fairway_wire::Instant;
 
@@ -82,12 +84,35 @@ fn paths_out_of_use_are_not_taken_from_the_list() {
 
 #[test]
 fn the_list_keeps_as_many_as_it_holds() {
-    let parameters = RepsParameters { explore: Explore::Random };
+    let parameters = RepsParameters { explore: Explore::Random, ..Default::default() };
     let (mut reps, views) = (Reps::new(parameters), views(256));
     for number in 0..3 * LIST as u32 {
         let path = choose(&mut reps, &views, number.wrapping_mul(2_654_435_761));
         (0..3).for_each(|_| reps.on_ack(path, &ack(1, 0)));
     }
-    assert!(reps.length <= LIST);
+    assert!(reps.reuse.len() <= LIST);
     reps.on_ack(9999, &ack(1, 0));
+}
+
+/// An acknowledgement of one packet, so many microseconds after it left.
+fn ack_after(elapsed_us: u64) -> PathAck {
+    PathAck { elapsed: Some(Duration::from_us(elapsed_us)), ..ack(1, 0) }
+}
+
+#[test]
+fn a_path_whose_packet_was_late_is_not_used_again() {
+    for late in [Late::Avoid, Late::Ignore] {
+        let parameters = RepsParameters { late, ..RepsParameters::default() };
+        let (mut reps, views) = (Reps::new(parameters), views(16));
+        // A mean delay of 2 us beyond 12: a packet is late after 12 + 5 + 1.5 us.
+        for elapsed_us in [12, 14].into_iter().chain([14; 300]) {
+            let path = choose(&mut reps, &views, 0);
+            reps.on_ack(path, &ack_after(elapsed_us));
+        }
+        let path = choose(&mut reps, &views, 0);
+        reps.on_ack(path, &ack_after(18));
+        assert_eq!(choose(&mut reps, &views, 0), path);
+        reps.on_ack(path, &ack_after(19));
+        assert_eq!(choose(&mut reps, &views, 0) == path, late == Late::Ignore);
+    }
 }

@@ -74,6 +74,7 @@ fn every_field_is_at_the_documented_offset() {
         acked_packets: 3,
         marked_packets: 4,
         rtt: Some(Duration::from_ps(2)),
+        elapsed: None,
     });
     assert_eq!(words(area.0, 64, 5), [1, 2, 3 | 4 << 32, 1, 0]);
 }

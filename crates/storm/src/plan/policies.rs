@@ -6,8 +6,8 @@ use crate::recorded::is_older_than_signals;
 use fairway_device::random::Random;
 use fairway_ub::policy::{
     CaqmParameters, CongestionSpec, CubicParameters, DcqcnParameters, Explore, FlowletParameters,
-    HpccParameters, LossSpec, NsccParameters, PathSpec, PlbParameters, PolicySpec, ProbeSpec,
-    RepsParameters, TimelyParameters,
+    HpccParameters, Late, LossSpec, Memory, NsccParameters, PathSpec, PlbParameters, PolicySpec,
+    PowerOfTwoParameters, ProbeSpec, RepsParameters, TimelyParameters,
 };
 use fairway_ub::wire::Duration;
 
@@ -85,14 +85,14 @@ pub(super) fn use_signals(seed: u64, links: &mut [Link]) {
             let explore = random.pick(&[Explore::Bitmap, Explore::Random]);
             policies.path = match random.chance(400) {
                 true => PathSpec::Bitmap,
-                false => PathSpec::Reps(RepsParameters { explore }),
+                false => PathSpec::Reps(RepsParameters { explore, late: Late::default() }),
             };
         }
     }
 }
 
 /// In worlds with pressure, which are newer than all recorded ones, gives some ends of links paths
-/// by flowlets, or by the least round trip.
+/// by flowlets, by the least round trip, or by the better of two with a memory.
 pub(super) fn use_flowlets(seed: u64, extras: &Extras, links: &mut [Link]) {
     if extras.pressure == 0 {
         return;
@@ -103,6 +103,7 @@ pub(super) fn use_flowlets(seed: u64, extras: &Extras, links: &mut [Link]) {
         policies.path = match random.below(4) {
             0 => PathSpec::LeastRoundTrip,
             1 => PathSpec::Flowlet(FlowletParameters { gap }),
+            2 => PathSpec::PowerOfTwo(PowerOfTwoParameters { memory: Memory::On }),
             _ => continue,
         };
     }

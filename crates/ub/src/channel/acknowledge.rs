@@ -290,7 +290,7 @@ impl Channel {
             let told = Told { psn, retry, delay, is_echo: false };
             let rtt = self.round_trip_of(shared, now, &told).map(|sample| sample.time);
             if rtt.is_some() {
-                let ready = PathAck { now, acked_packets: 0, marked_packets: 0, rtt };
+                let ready = PathAck { now, rtt, ..PathAck::default() };
                 self.paths.report_ack(path, &ready);
             }
         }
@@ -362,7 +362,8 @@ impl Channel {
         let is_trusting = shared.is_injected(InjectedBug::TrustNewPath);
         self.recovery.measure_round_trips(&mut self.paths, gain.now, psn, &sent, is_trusting);
         let marked_packets = u32::from(gain.marks.take_one(sent.path));
-        let ready = PathAck { now: gain.now, acked_packets: 1, marked_packets, rtt: None };
+        let elapsed = (!sent.is(RESENT)).then(|| gain.now.elapsed_since(sent.sent_at));
+        let ready = PathAck { now: gain.now, acked_packets: 1, marked_packets, rtt: None, elapsed };
         self.paths.note_marked(sent.path, marked_packets);
         self.paths.report_ack(sent.path, &ready);
         gain.bytes += u32::from(sent.bytes);
@@ -424,14 +425,14 @@ impl Channel {
         for (of, marks) in gain.marks.rest() {
             let marked_packets = u32::from(marks);
             self.paths.note_marked(of, marked_packets);
-            let ready = PathAck { now, acked_packets: 0, marked_packets, rtt: None };
+            let ready = PathAck { now, marked_packets, ..PathAck::default() };
             self.paths.report_ack(of, &ready);
         }
         // Marks that no path is reported to have count for the path of the acknowledgement.
         let others = marked_packets.saturating_sub(gain.marks.total());
         self.paths.note_marked(path, others);
         if others > 0 || rtt.is_some() {
-            let ready = PathAck { now, acked_packets: 0, marked_packets: others, rtt };
+            let ready = PathAck { now, marked_packets: others, rtt, ..PathAck::default() };
             self.paths.report_ack(path, &ready);
         }
         let reports_pressure = ack.flags.contains(AckFlags::PRESSURE);

@@ -277,6 +277,8 @@ pub fn path_ack() -> PathAck {
         acked_packets,
         marked_packets,
         rtt: (words[3] & 1 != 0).then(|| Duration::from_ps(words[1])),
+        // The interface has no time since a packet was sent.
+        elapsed: None,
     }
 }
 
