@@ -50,11 +50,11 @@ LAWS = {
     "backpressure": "backpressure:line=400Gbps",
     "fixed": f"fixed:{BDP * 3 // 2}",
 }
-DEFAULT = "path=reps,loss=rack"
+DEFAULT = "path=reps:late=avoid,loss=rack"
 PARTS = {
     "default": ({}, DEFAULT),
     "path=bitmap": ({}, "path=bitmap,loss=rack"),
-    "path=reps:explore=random": ({}, "path=reps:explore=random,loss=rack"),
+    "path=reps:explore=random:late=avoid": ({}, "path=reps:explore=random:late=avoid,loss=rack"),
     "path=reps:late=ignore": ({}, "path=reps:late=ignore,loss=rack"),
     "path=p2c": ({}, "path=p2c,loss=rack"),
     "path=p2c:memory=on": ({}, "path=p2c:memory=on,loss=rack"),
@@ -63,9 +63,9 @@ PARTS = {
     "path=plb": ({}, "path=plb,loss=rack"),
     "path=least-rtt": ({}, "path=least-rtt,loss=rack"),
     "path=flowlet": ({}, "path=flowlet,loss=rack"),
-    "loss=path-order": ({}, "path=reps,loss=path-order"),
-    "loss=sack": ({}, "path=reps,loss=sack"),
-    "loss=receiver": ({}, "path=reps,loss=receiver"),
+    "loss=path-order": ({}, "path=reps:late=avoid,loss=path-order"),
+    "loss=sack": ({}, "path=reps:late=avoid,loss=sack"),
+    "loss=receiver": ({}, "path=reps:late=avoid,loss=receiver"),
     "chunk 32K": ({"chunk": "32K"}, DEFAULT),
     "acknowledge-marks on": ({"acknowledge-marks": "on"}, DEFAULT),
     "acknowledge-every chunk": ({"acknowledge-every": "chunk"}, DEFAULT),
@@ -220,7 +220,7 @@ def probes(runs, options):
     uplink = next(line for name, _, line in SCENARIOS if name == "an uplink gone")
     law = f"cc={LAWS['nscc']},loss=rack"
     lines = {(path, probe, at): with_policy(line, f"{law},path={path},probe={probe}", {})
-             for path in ("spray", "p2c", "reps")
+             for path in ("spray", "p2c", "reps:late=avoid")
              for probe in ("off", "anomaly:8", "periodic:100us")
              for at, line in enumerate((wire, uplink))}
     runs.make(lines.values())

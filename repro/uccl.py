@@ -19,7 +19,7 @@
 
 RoCE is the queue pairs that run live beneath verbs. Receiver-driven is cc=eqds with a window of one
 bandwidth-delay product, on switches that trim; sender-driven is the simulator's default (cc=nscc).
-The paper's ECN column sprays and avoids marked paths, as path=reps does; RTT is
+The paper's ECN column sprays and avoids marked paths, as path=reps:late=avoid does; RTT is
 path=p2c:memory=on. repro/README.md lists all figures.
 
 Writes a CSV for each figure, page.md, and PNGs if matplotlib is there (repro/requirements.txt).
@@ -38,21 +38,21 @@ from uccl_collectives import bars, experts, live, paths, ranks, sizes, training
 # "the chunk size by changing the MTU size in the simulator": a chunk is one large packet. The rows
 # without published figures have chunks of several packets of 4 KB, as UCCL itself and live NICs do.
 TABLE4 = [
-    ("4 KB + ECN", {"mtu": "4K", "path": "reps"}, 1.45, 1.43),
-    ("32 KB + ECN", {"mtu": "32K", "path": "reps"}, 1.62, 1.47),
+    ("4 KB + ECN", {"mtu": "4K", "path": "reps:late=avoid"}, 1.45, 1.43),
+    ("32 KB + ECN", {"mtu": "32K", "path": "reps:late=avoid"}, 1.62, 1.47),
     ("32 KB + RTT", {"mtu": "32K", "path": "p2c:memory=on"}, 1.71, 1.47),
     ("32 KB + RTT + ConnSplit", {"mtu": "32K", "path": "p2c:memory=on", "split": 4}, 1.70, 1.47),
     ("16 KB + RTT + ConnSplit", {"mtu": "16K", "path": "p2c:memory=on", "split": 4}, 1.51, 1.42),
     ("32 KB + RTT, without memory", {"mtu": "32K", "path": "p2c"}, None, None),
-    ("8 packets of 4 KB + ECN", {"mtu": "4K", "chunk": "32K", "path": "reps"}, None, None),
-    ("4 packets of 4 KB + ECN", {"mtu": "4K", "chunk": "16K", "path": "reps"}, None, None),
+    ("8 packets of 4 KB + ECN", {"mtu": "4K", "chunk": "32K", "path": "reps:late=avoid"}, None, None),
+    ("4 packets of 4 KB + ECN", {"mtu": "4K", "chunk": "16K", "path": "reps:late=avoid"}, None, None),
 ]
 # The same by UEC's htsim of August 2025, where it has the row.
 HTSIM = {"4 KB + ECN": (1.38, 1.40), "32 KB + ECN": (1.39, 1.43),
          "16 KB + RTT + ConnSplit": (1.35, 1.41)}
 MEGABYTES = 1000 * 1000
 # Receiver credits on links of 400 Gb/s; the window is the bandwidth-delay product of three tiers.
-EQDS = "cc=eqds:line=400Gbps:window=640K:ahead=640K,path=reps,loss=rack"
+EQDS = "cc=eqds:line=400Gbps:window=640K:ahead=640K,path=reps:late=avoid,loss=rack"
 
 
 def receiver_credits(row):

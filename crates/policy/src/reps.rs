@@ -6,7 +6,7 @@
 //! chunk explores: it takes the next path that was not marked lately ([`Bitmap`]), or
 //! (`explore=random`) a random one. A path that lost packets leaves the list.
 //!
-//! A path whose packet was *late* does not go to the list either (unless `late=ignore`):
+//! With `late=avoid` a path whose packet was *late* does not go to the list either:
 //!
 //! ```text
 //! delay = time until the acknowledgement − the shortest such time of the channel
@@ -20,9 +20,9 @@
 //! **Where this differs:**
 //! * REPS stops to explore ("freezes") for a time after a time-out. Here the protocol takes paths
 //!   that time out out of use.
-//! * REPS has no rule about time. A link at a quarter of its rate delays packets four times as much
-//!   by a queue of the same length, so they are late although the queue is too short for marks, and
-//!   the last packets of a message wait for those that took this link.
+//! * REPS has no rule about time (`late=avoid`). A link at a quarter of its rate delays packets
+//!   four times as much by a queue of the same length, so they are late although the queue is too
+//!   short for marks, and the last packets of a message wait for those that took this link.
 
 use fairway_wire::Duration;
 
@@ -43,9 +43,10 @@ pub enum Explore {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Late {
     /// It is not.
-    #[default]
     Avoid,
-    /// It is, unless the packet was marked.
+    /// It is, unless the packet was marked: where hosts are processes, their delays say little
+    /// about paths.
+    #[default]
     Ignore,
 }
 

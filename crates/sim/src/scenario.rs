@@ -10,7 +10,7 @@ use crate::telemetry::HintSpec;
 use fairway_sandbox::Policies;
 use fairway_ub::Profile;
 use fairway_ub::policy::{
-    CongestionSpec, LossSpec, NsccParameters, PathSpec, PolicySpec, RepsParameters,
+    CongestionSpec, Late, LossSpec, NsccParameters, PathSpec, PolicySpec, RepsParameters,
 };
 use fairway_ub::wire::{Duration, Priority, Route};
 
@@ -384,8 +384,8 @@ impl Scenario {
     }
 
     /// Returns the policies of channels for which none are given: NSCC, paths that are used again
-    /// as they deliver, and loss detection by time. NSCC's initial window, which is also the
-    /// maximum, is one and a half bandwidth-delay products for all channels of a pair together.
+    /// as they deliver in time, and loss detection by time. NSCC's initial window, which is also
+    /// the maximum, is one and a half bandwidth-delay products for all channels of a pair together.
     pub fn default_policy(&self) -> PolicySpec {
         let packet = u64::from(self.mtu + 80);
         let window = (self.host_bdp_bytes() * 3 / 2 / u64::from(self.split)).max(4 * packet);
@@ -395,7 +395,7 @@ impl Scenario {
                 initial_bytes: window,
                 ..NsccParameters::default()
             }),
-            path: PathSpec::Reps(RepsParameters::default()),
+            path: PathSpec::Reps(RepsParameters { late: Late::Avoid, ..RepsParameters::default() }),
             loss: LossSpec::Rack,
             ..PolicySpec::default()
         }

@@ -67,7 +67,7 @@ fn printed_specification_parses_to_the_same() {
         "cc=fixed:4M,path=p2c,loss=receiver",
         "cc=fixed:1500,path=p2c,loss=path-order",
         "cc=fixed:1500,path=p2c:memory=on,loss=path-order",
-        "cc=fixed:1500,path=reps:explore=random:late=ignore,loss=path-order",
+        "cc=fixed:1500,path=reps:explore=random:late=avoid,loss=path-order",
         "cc=swift:target=200us,path=spray,loss=path-order",
         "cc=cubic,path=plb,loss=path-order",
         "cc=cubic:min=64K:max=1M:initial=128K:loss=20:jitter=50us,path=plb:threshold=250:idle=2:rounds=4,loss=sack",
