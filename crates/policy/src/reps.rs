@@ -94,7 +94,7 @@ impl Reps {
         let ElapsedTimes { least, mean } = self.times;
         let usual = mean.saturating_sub(least).times(5).divided_by(2);
         let most = least.saturating_add(usual).saturating_add(least.divided_by(8));
-        self.parameters.late == Late::Avoid && least > Duration::ZERO && elapsed > most
+        least > Duration::ZERO && elapsed > most
     }
 }
 
@@ -118,7 +118,9 @@ impl PathChoice for Reps {
 
     fn on_ack(&mut self, path: usize, ack: &PathAck) {
         let mut late = false;
-        if let Some(elapsed) = ack.elapsed {
+        if self.parameters.late == Late::Avoid
+            && let Some(elapsed) = ack.elapsed
+        {
             late = self.is_late(elapsed);
             self.times.add(elapsed);
         }

@@ -5,18 +5,15 @@ use fairway_wire::Instant;
 use crate::burst::SmallPosts;
 use crate::clock;
 use crate::io::{Companion, Io};
-use crate::protocol::{Protocol, TransmitOf};
+use crate::protocol::Protocol;
 
 /// A run of up to this many packets is sent in about the time that the device takes to look for
 /// another one.
 const FEW: usize = 2;
 
-/// Returns the next packet for an engine, if any.
-type Next<P> = fn(&mut P, Instant, u32) -> Option<TransmitOf<P>>;
-
 /// Sends the packets that the device has to send.
 pub fn transmit<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant) {
-    transmit_all(protocol, io, now, P::next);
+    transmit_all::<P, false>(protocol, io, now);
 }
 
 /// Sends the packets that go before data, such as acknowledgements, in a poll that goes on to
@@ -24,14 +21,19 @@ pub fn transmit<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant
 pub(super) fn transmit_urgent<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>) {
     let waits = io.outbox.has_run() || io.outbox.ack_deadline().is_some();
     if !waits && protocol.has_full_ack(io.engine) {
-        transmit_all(protocol, io, clock::now(), P::next_urgent);
+        transmit_all::<P, true>(protocol, io, clock::now());
     }
 }
 
-fn transmit_all<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant, next: Next<P>) {
+/// Sends the device's packets; with `URGENT` only those that go before data.
+fn transmit_all<P: Protocol, const URGENT: bool>(
+    protocol: &mut P,
+    io: &mut Io<P::Own>,
+    now: Instant,
+) {
     let mut now = now;
     if protocol.sending_begins(io) && io.begin_sending(now) {
-        while fill_from(protocol, io, now, next) {
+        while fill_from::<P, URGENT>(protocol, io, now) {
             // Sending a run takes longer than the precision of round-trip measurements, so the
             // packets after it must be recorded with a later time.
             if !io.send_run(now)
@@ -69,14 +71,13 @@ pub fn transmit_posted<P: Protocol>(
 
 /// Builds the next run. Returns false if there is nothing to send.
 pub fn fill<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant) -> bool {
-    fill_from(protocol, io, now, P::next)
+    fill_from::<P, false>(protocol, io, now)
 }
 
-fn fill_from<P: Protocol>(
+fn fill_from<P: Protocol, const URGENT: bool>(
     protocol: &mut P,
     io: &mut Io<P::Own>,
     now: Instant,
-    next: Next<P>,
 ) -> bool {
     protocol.run_begins(io, now);
     io.outbox.has_drained = false;
@@ -90,7 +91,11 @@ fn fill_from<P: Protocol>(
         return true;
     }
     while io.outbox.packets < P::SENT_MAX {
-        let Some(transmit) = next(protocol, now, io.engine) else {
+        let next = match URGENT {
+            true => protocol.next_urgent(now, io.engine),
+            false => protocol.next(now, io.engine),
+        };
+        let Some(transmit) = next else {
             // Sending more takes so long that the device may have another packet after it.
             io.outbox.has_drained = io.outbox.packets <= FEW;
             break;
