@@ -33,7 +33,7 @@ CASES = [
 
 
 def line(law, more):
-    return "streams", {**NETWORK, **more, "policy": f"cc={law},path=reps:late=avoid,loss=rack"}
+    return "streams", {**NETWORK, **more, "policy": f"cc={law},path=reps,loss=rack"}
 
 
 def converged_us(result):

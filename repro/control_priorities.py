@@ -15,7 +15,7 @@ NETWORK = {"topology": "leaf-spine", "nodes": 64, "hosts-per-leaf": HOSTS_PER_LE
 PICOSECONDS_PER_BYTE = 20
 LINK_PS = 1_000_000
 MTU, HEADERS = 4096, 146
-PARTS = "path=reps:late=avoid,loss=rack"
+PARTS = "path=reps,loss=rack"
 # Name, law, and the classes that switches serve, that of control packets included.
 ROWS = [
     ("NSCC", None, 8),

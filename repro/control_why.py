@@ -56,16 +56,16 @@ ROWS = [
     ("fixed, every 16, deep queues", {**SHORT, **every(16), **DEEP}, f"{fixed()},{P2C}"),
     ("fixed, every 64, deep queues", {**SHORT, **every(64), **DEEP}, f"{fixed()},{P2C}"),
     *((f"default, every {packets}", {**PACKETS, **every(packets)},
-       f"{nscc()},path=reps:late=avoid,loss=rack") for packets in (1, 4, 16, 64)),
-    ("fixed, 20 % less, every 16", {**PACKETS, **every(16)}, f"{fixed(80)},path=reps:late=avoid,loss=rack"),
-    ("fixed, 20 % more, every 64", {**PACKETS, **every(64)}, f"{fixed(120)},path=reps:late=avoid,loss=rack"),
+       f"{nscc()},path=reps,loss=rack") for packets in (1, 4, 16, 64)),
+    ("fixed, 20 % less, every 16", {**PACKETS, **every(16)}, f"{fixed(80)},path=reps,loss=rack"),
+    ("fixed, 20 % more, every 64", {**PACKETS, **every(64)}, f"{fixed(120)},path=reps,loss=rack"),
     ("NSCC, one channel", LONG, f"{nscc()},{P2C}"),
     ("NSCC, four", {**LONG, **SPLIT}, f"{nscc(WINDOW // 4)},{P2C}"),
     ("NSCC, four, deep queues", {**LONG, **SPLIT, **DEEP}, f"{nscc(WINDOW // 4)},{P2C}"),
     ("fixed, one", LONG, f"{fixed()},{P2C}"),
     ("fixed, four", {**LONG, **SPLIT}, f"{fixed(100, 4)},{P2C}"),
     ("fixed, four, deep queues", {**LONG, **SPLIT, **DEEP}, f"{fixed(100, 4)},{P2C}"),
-    ("default, four", {**PACKETS, **SPLIT}, f"{nscc(WINDOW // 4)},path=reps:late=avoid,loss=rack"),
+    ("default, four", {**PACKETS, **SPLIT}, f"{nscc(WINDOW // 4)},path=reps,loss=rack"),
 ]
 TRACED = ["NSCC, every 16", "NSCC, every 64", "NSCC, one channel", "NSCC, four"]
 

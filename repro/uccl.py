@@ -35,8 +35,8 @@ from simulations import ROOT, Runs, arguments
 from uccl_collectives import bars, experts, live, paths, ranks, sizes, training
 
 # Completion in ms, sender-driven and receiver-driven, of 64 MB: ideal is 1.28. The paper varies
-# "the chunk size by changing the MTU size in the simulator": a chunk is one large packet. The rows
-# without published figures have chunks of several packets of 4 KB, as UCCL itself and live NICs do.
+# the size of a chunk by the simulator's MTU: a chunk is one large packet. The rows without
+# published figures have chunks of several packets of 4 KB, as UCCL itself and live NICs do.
 TABLE4 = [
     ("4 KB + ECN", {"mtu": "4K", "path": "reps:late=avoid"}, 1.45, 1.43),
     ("32 KB + ECN", {"mtu": "32K", "path": "reps:late=avoid"}, 1.62, 1.47),

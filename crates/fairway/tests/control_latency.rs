@@ -112,9 +112,9 @@ fn acknowledged_per_poll(every: u32) -> f64 {
                 server.poll();
             }
         });
-        let peer = client.connect(server.local_addrs()[0], TIMEOUT).unwrap();
+        let peer = client.connect(server.local_addrs()[0], TIMEOUT);
         is_connected.store(true, Ordering::Release);
-        peer
+        peer.unwrap()
     });
     let client = common::side(client, peer);
     let from = client.filled(SIZE, 1);
@@ -137,8 +137,9 @@ fn acknowledged_per_poll(every: u32) -> f64 {
 /// A poll receives by several calls, and each may bring packets enough for an acknowledgement.
 #[test]
 fn an_acknowledgement_of_enough_packets_does_not_wait_for_the_end_of_a_poll() {
-    assert!(acknowledged_per_poll(64) <= 1.0, "one path has one acknowledgement a poll");
-    assert!(acknowledged_per_poll(4) > 1.5, "they leave between receive calls");
+    // A WRITE has 34 packets, so one path has about one acknowledgement a poll.
+    let (rarely, often) = (acknowledged_per_poll(64), acknowledged_per_poll(4));
+    assert!(often > 1.5 * rarely, "{rarely} and {often} acknowledgements a poll");
 }
 
 #[test]

@@ -215,8 +215,8 @@ pub trait PathChoice: Send {
     fn on_loss(&mut self, _path: usize, _sample: &LossSample) {}
     /// Names the memory that the next calls read, beside the policy's own value.
     fn visit_memory(&self, _visitor: &mut MemoryVisitor<'_>) {}
-    /// Of `count` paths, the one that the chunk behind `others` others will probably take, if that
-    /// can be said without effort.
+    /// Of `count` paths, the one that a chunk will probably take after `others` other chunks, if
+    /// that can be said without effort.
     fn foresee(&self, _count: usize, _others: usize) -> Option<usize> {
         None
     }

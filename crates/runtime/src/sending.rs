@@ -16,8 +16,8 @@ pub fn transmit<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant
     transmit_all::<P, false>(protocol, io, now);
 }
 
-/// Sends the packets that go before data, such as acknowledgements, in a poll that goes on to
-/// receive. Does nothing if packets of an earlier poll wait to be sent.
+/// In a poll that goes on to receive: sends the packets that go before data, if an acknowledgement
+/// covers enough packets. Does nothing while a socket is full, or an acknowledgement is delayed.
 pub(super) fn transmit_urgent<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>) {
     let waits = io.outbox.has_run() || io.outbox.ack_deadline().is_some();
     if !waits && protocol.has_full_ack(io.engine) {

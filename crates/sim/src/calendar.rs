@@ -240,7 +240,7 @@ impl Calendar {
         (word != 0).then(|| ((words - 1) * WORD) as u32 + word.trailing_zeros())
     }
 
-    /// Prefetches the events of a node in the open window, as far as they are in one chunk.
+    /// Prefetches the first chunk of a node's events in the open window.
     #[inline]
     pub(crate) fn prefetch(&self, node: u32) {
         let slot = self.window as usize % RING * self.nodes + node as usize;

@@ -15,11 +15,10 @@
 //! No code is unsafe except the prefetch instruction (`prefetch`).
 //!
 //! **Files.** `calendar` (pending events), `packets`, `port` (queues and links), `partition`
-//! (events of one part of the network), `prefetch` (memory of the next nodes),
-//! `run` (windows), `workers` (partitions on several cores),
-//! `setup`, `host`, `nic` (the protocol of a host's NIC), `opening`
-//! (channels that are opened on use), `roce`, `plan`, `switch` (shared buffers,
-//! pauses), `topology`, `traffic`, `program` (operations of an application's ranks), `ranks` (their
+//! (events of one part of the network), `prefetch` (memory of the next nodes), `run` (windows),
+//! `workers` (partitions on several cores), `setup`, `host`, `nic` (the protocol of a host's NIC),
+//! `opening` (channels that are opened on use), `roce`, `plan`, `switch` (shared buffers, pauses),
+//! `topology`, `traffic`, `program` (operations of an application's ranks), `ranks` (their
 //! execution), `group` (ranks that call a collective operation), `members` (their execution),
 //! `application` (either of them, on a host), `counts`, `waiting_rank`, `streams` (continuous
 //! traffic of tenants), `intake` (the receive queue of a slow host), `control` (a scheduler apart

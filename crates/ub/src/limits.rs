@@ -211,8 +211,9 @@ pub struct Profile {
     /// Longest delay of an acknowledgement that was not requested.
     pub acknowledge_delay: Duration,
     /// An acknowledgement is due at the latest after this many data packets, or as many as the
-    /// channel has read slots. A process sends it before it receives more packets; one that is due
-    /// for another reason leaves when all packets that have arrived, up to 64, were received.
+    /// channel has read slots. A process with one engine sends it before it receives more packets;
+    /// one that is due for another reason, or of several engines, leaves when all packets that
+    /// have arrived, up to 64, were received.
     pub acknowledge_every: u32,
     /// The last packet of every chunk requests an acknowledgement. Otherwise the last one of a
     /// chunk does when an eighth of the window has left since the last request.

@@ -1,13 +1,13 @@
 use super::*;
 use crate::recorded::RECORDED;
 
-/// Seeds that were recorded since then.
+/// Recorded seeds of worlds that have trimmed packets or congestion information.
 const NEWER: [u64; 10] =
     [83_117_351, 86_000_032, 86_000_139, 86_000_428, 2_301, 2_464, 4_136, 106_247_513, 550, 615];
-/// Those among them that were recorded since channels of groups die and channels rest.
+/// Recorded seeds of worlds in which channels of groups die, or channels rest.
 const NEWEST: [u64; 5] = [2_301, 2_464, 4_136, 968, 106_247_513];
 
-/// Those recorded since data packets carry acknowledgements.
+/// Recorded seeds of worlds in which data packets carry acknowledgements.
 const CARRYING: [u64; 2] = [1_611, 550];
 
 /// Seeds of the worlds that failed once, and of those in which injected bugs are found.

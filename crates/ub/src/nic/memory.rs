@@ -4,7 +4,7 @@ use super::{EntryState, UbDevice};
 use crate::channel::MEMORY_STAGES;
 use fairway_policy::MemoryVisitor;
 
-/// Channels beyond which it is not worth to name their memory, because few of them have packets.
+/// Most channels of a device whose memory is named: of more, few have packets at a time.
 const CHANNELS_MAX: usize = 4;
 
 impl UbDevice {

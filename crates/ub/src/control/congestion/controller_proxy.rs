@@ -136,7 +136,8 @@ impl CongestionControl for ControllerProxy {
         let kind = if sample.by_timeout { CongestionKind::TimedOut } else { CongestionKind::Lost };
         self.state.loss_path.store(u32::from(sample.path), Ordering::Relaxed);
         self.state.loss_smoothed.store(sample.smoothed_rtt.as_ps(), Ordering::Relaxed);
-        self.state.loss_sent_at.store(sample.sent_at.as_ps(), Ordering::Relaxed);
+        let sent_at = &self.state.loss_sent_at[usize::from(sample.by_timeout)];
+        sent_at.store(sample.sent_at.as_ps(), Ordering::Relaxed);
         let slot = self.state.slot(kind);
         slot.accumulate_since(u64::from(sample.lost_bytes), sample.now.as_ps());
         self.notify(kind);

@@ -20,10 +20,11 @@ pub(super) struct ControllerState {
     pub(super) slots: [Slot; CongestionKind::COUNT],
     /// The remaining fields of acknowledgements. Written before their slot is.
     pub(super) acked: AckParts,
-    /// The path, the smoothed round trip and the time of sending of the last loss.
+    /// The path and the smoothed round trip of the last loss.
     pub(super) loss_path: AtomicU32,
     pub(super) loss_smoothed: AtomicU64,
-    pub(super) loss_sent_at: AtomicU64,
+    /// When packets of the last loss had been sent: one found by acknowledgements, and by time-out.
+    pub(super) loss_sent_at: [AtomicU64; 2],
     /// When bytes were last sent, and when the data path last required a credit request.
     pub(super) sent_at: AtomicU64,
     pub(super) requested_at: AtomicU64,

@@ -159,13 +159,16 @@ impl Known {
                 self.controller.on_ack(&sample);
             }
             CongestionKind::Lost | CongestionKind::TimedOut => {
+                let by_timeout = kind == CongestionKind::TimedOut;
+                let sent_at =
+                    self.state.loss_sent_at[usize::from(by_timeout)].load(Ordering::Relaxed);
                 let sample = LossSample {
                     now: self.at(seen.value),
                     lost_bytes: clamp(seen.sum),
                     path: self.state.loss_path.load(Ordering::Relaxed) as u8,
                     smoothed_rtt: duration(self.state.loss_smoothed.load(Ordering::Relaxed)),
-                    by_timeout: kind == CongestionKind::TimedOut,
-                    sent_at: Instant::from_ps(self.state.loss_sent_at.load(Ordering::Relaxed)),
+                    by_timeout,
+                    sent_at: Instant::from_ps(sent_at),
                 };
                 self.controller.on_loss(&sample);
             }

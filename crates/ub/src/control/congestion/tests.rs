@@ -290,7 +290,7 @@ fn samples_that_arrive_together_are_handed_over_as_one() {
     let calls = std::mem::take(&mut *log.0.lock().unwrap());
     let expected = [
         "3: 3000 in 3, 1 marked, Some(9), true",
-        "4: 200 lost, sent at 8, false",
+        "4: 200 lost, sent at 5, false",
         "5: 200 lost, sent at 8, true",
         "4294967295 granted",
         "2 granted",
