@@ -492,17 +492,20 @@ impl Provider for Roce {
     fn post_send(&self, number: Qpn, requests: &[WorkRequest]) -> (usize, Option<PostError>) {
         // The thread that posts will poll, too.
         self.driver.shared.progress_lock.touch();
-        self.driver.shared.poll_detector.posted();
-        let posted = self.driver.with_io(|core, io| {
+        let detector = &self.driver.shared.poll_detector;
+        let (posted, sent) = self.driver.with_io(|core, io| {
             let now = clock::now();
+            detector.posted(now);
             core.delayed_ack.posted(now);
             let posted = all(requests, |request| core.host.post_send(now, number, request));
             let small = SmallPosts { began: now, count: posted.0 as u32 };
             let small = core.are_small(number, requests).then_some(small);
-            runtime::transmit_posted(core, io, small);
-            posted
+            (posted, runtime::transmit_posted(core, io, small))
         });
-        self.driver.shared.poll_detector.posted();
+        if sent {
+            // Sending may have taken long.
+            detector.posted(clock::now());
+        }
         posted
     }
 

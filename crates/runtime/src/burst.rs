@@ -39,7 +39,7 @@ pub struct Burst {
 impl Burst {
     /// Records what was posted, if all of it is small, by a call that ends at `now`. Returns true
     /// if it may wait for others.
-    pub(crate) fn may_wait(&mut self, posted: SmallPosts, now: Instant) -> bool {
+    pub fn may_wait(&mut self, posted: SmallPosts, now: Instant) -> bool {
         let follows = self.ended_at.is_some_and(|ended| posted.began.since(ended) < GAP);
         let waits = follows && self.waiting + posted.count < TOGETHER;
         if waits {

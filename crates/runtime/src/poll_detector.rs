@@ -21,6 +21,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use fairway_wire::Instant;
+
 use crate::clock;
 
 /// Time without a poll or post after which a program counts as not polling.
@@ -90,15 +92,15 @@ impl PollDetector {
         self.active_at.store(now_ns(), Ordering::Relaxed);
     }
 
-    /// Records that the program posts, or has posted.
-    pub fn posted(&self) {
+    /// Records that the program posts, or has posted, at `now`.
+    pub fn posted(&self, now: Instant) {
         if self.found.load(Ordering::Relaxed) {
             let score = self.persistence.load(Ordering::Relaxed);
             self.persistence.store(score.saturating_sub(PENALTY), Ordering::Relaxed);
             self.found.store(false, Ordering::Relaxed);
         }
         self.searching.store(true, Ordering::Relaxed);
-        self.active_at.store(now_ns(), Ordering::Relaxed);
+        self.active_at.store(ns(now), Ordering::Relaxed);
     }
 
     /// True if a program has polled or posted through verbs.
@@ -150,7 +152,11 @@ impl PollDetector {
 }
 
 fn now_ns() -> u64 {
-    clock::now().as_ps() / 1000
+    ns(clock::now())
+}
+
+fn ns(at: Instant) -> u64 {
+    at.as_ps() / 1000
 }
 
 /// Returns the time since `since`; zero if another thread has stored a later time.
@@ -233,7 +239,7 @@ mod tests {
         let detector = unseen();
         assert!(detector.should_drive(|| false));
         for _ in 0..10 * MEETINGS {
-            detector.posted();
+            detector.posted(clock::now());
             detector.on_wakeup();
             detector.polled(true);
             detector.on_wakeup();

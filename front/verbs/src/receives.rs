@@ -19,23 +19,26 @@ pub(crate) fn scatter(
     list: &[ibv_sge],
     written: bool,
 ) -> Result<ScatterList> {
+    let mut range_of = |sge: &ibv_sge| -> Result<LocalRange> {
+        if let Some(range) = last.range(&device_state.keys, sge, written) {
+            return Ok(range);
+        }
+        let segment = device_state.nowhere(provider)?;
+        Ok(LocalRange { segment, offset: 0, length: sge.length })
+    };
+    if let [only] = list
+        && only.length > 0
+    {
+        return Ok(range_of(only)?.into());
+    }
     let mut ranges = [None; SGE_MAX];
     let mut used = 0;
     for sge in list {
         // The key of an empty entry is not checked.
-        if sge.length == 0 {
-            continue;
+        if sge.length > 0 {
+            *ranges.get_mut(used).ok_or(EINVAL)? = Some(range_of(sge)?);
+            used += 1;
         }
-        let range = match last.range(&device_state.keys, sge, written) {
-            Some(range) => range,
-            None => LocalRange {
-                segment: device_state.nowhere(provider)?,
-                offset: 0,
-                length: sge.length,
-            },
-        };
-        *ranges.get_mut(used).ok_or(EINVAL)? = Some(range);
-        used += 1;
     }
     let Some(first) = ranges[0] else { return Ok(ScatterList::EMPTY) };
     let ranges = ranges.map(|range| range.unwrap_or(first));

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use fairway_runtime::{SMALL, SmallPosts};
+use fairway_runtime::{Burst, SMALL, SmallPosts, clock};
 use fairway_ub::wire::{Instant, ServiceMode};
 use fairway_ub::{ChannelId, Work, WorkRequest};
 
@@ -55,6 +55,18 @@ impl Core {
             true => self.small_posts.get_or_insert(SmallPosts { began, count: 0 }).count += 1,
             false => self.wants_send = true,
         }
+    }
+
+    /// True if all that was posted since the lock was taken are small operations that may wait for
+    /// others ([`Burst`]), and nothing else is to be done before the lock is released.
+    pub fn posts_wait(&mut self, burst: &mut Burst) -> bool {
+        let is_all = !self.wants_send && self.interests.is_empty();
+        let posts = self.small_posts.filter(|_| is_all);
+        let waits = posts.is_some_and(|posts| burst.may_wait(posts, clock::now()));
+        if waits {
+            self.small_posts = None;
+        }
+        waits
     }
 
     /// Records that packets which were posted are not to be sent.

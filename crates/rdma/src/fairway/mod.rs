@@ -79,8 +79,8 @@ use fairway_roce::{
     Change, ChangeError, Completion, Counters, MemoryRegion, MemoryRequest, PostError,
     QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, Transport, WorkRequest,
 };
-use fairway_runtime::Eagerness;
 use fairway_runtime::addresses::with_scope;
+use fairway_runtime::{Eagerness, Locked, clock};
 use fairway_ub::wire::{self, Qpn};
 use fairway_ub::{CompletionQueueId, Limits, Profile, Rights, SegmentId};
 
@@ -433,11 +433,24 @@ impl Provider for Fairway {
     }
 
     fn post_send(&self, number: Qpn, requests: &[WorkRequest]) -> (usize, Option<PostError>) {
+        let shared = &self.handle.shared;
         // The thread that posts will poll, too.
-        self.handle.shared.progress_lock.touch();
-        self.handle.shared.poll_detector.posted();
-        let posted = self.with(|verbs, core| verbs.post_send(core, number, requests));
-        self.handle.shared.poll_detector.posted();
+        shared.progress_lock.touch();
+        let mut locked = shared.lock();
+        let now = clock::now();
+        shared.poll_detector.posted(now);
+        let posted = locked.core.with_tenant(|verbs: &mut Verbs, core| {
+            (verbs.post_send(core, number, requests, now), verbs.has_calls())
+        });
+        // The tables exist as long as the provider does.
+        let (posted, has_calls) = posted.expect("the provider's tables");
+        let Locked { core, io, .. } = &mut *locked;
+        let waits = io.as_mut().is_some_and(|io| !has_calls && core.posts_wait(&mut io.burst));
+        if !waits {
+            shared.run_pending_and_unlock(locked);
+            // Sending may have taken long.
+            shared.poll_detector.posted(clock::now());
+        }
         posted
     }
 

@@ -55,10 +55,11 @@ impl Verbs {
     /// have not been made stay parked.
     pub(super) fn unpark(&mut self, core: &mut Core, local: u32) -> Begun {
         let begun = self.pairs[local as usize].as_deref().map_or(0, |pair| pair.begun() as usize);
+        let now = clock::now();
         for index in 0..begun {
             let pair = self.pairs[local as usize].as_deref_mut();
             let parked = pair.is_some_and(|pair| pair.sends[index].is_parked());
-            if parked && self.begin(core, local, index) == Begun::Later {
+            if parked && self.begin(core, (local, index), now) == Begun::Later {
                 self.set(local, |pair| pair.unparks = true);
                 return Begun::Later;
             }

@@ -10,7 +10,7 @@ use fairway_roce::{
 };
 use fairway_runtime::{Gone, clock};
 use fairway_ub::wire::roce::Tail;
-use fairway_ub::wire::{AtomicOperator, JettyId, ServiceMode, Tag, Target};
+use fairway_ub::wire::{AtomicOperator, Instant, JettyId, ServiceMode, Tag, Target};
 use fairway_ub::{
     LocalRange, OrderRequest, PostError as Refused, RemoteRange, SegmentId, Work as EngineWork,
     WorkRequest as EngineRequest,
@@ -119,38 +119,38 @@ impl Verbs {
         core: &mut Core,
         number: fairway_ub::wire::Qpn,
         requests: &[WorkRequest],
+        now: Instant,
     ) -> (usize, Option<PostError>) {
         let mtu = self.mtu;
-        core.delayed_ack.posted(clock::now());
+        core.delayed_ack.posted(now);
         for (count, request) in requests.iter().enumerate() {
             let Some(pair) = self.pair(number) else { return (count, Some(PostError::Missing)) };
-            let local = pair.local;
-            let send = match check(pair, request, mtu) {
+            let (local, domain) = (pair.local, pair.config.domain);
+            let mut send = match check(pair, request, mtu) {
                 Ok(send) => send,
                 Err(error) => {
-                    self.advance(core, local);
+                    self.advance_at(core, local, now);
                     return (count, Some(error));
                 }
             };
-            pair.sends.push_back(send);
-            let domain = pair.config.domain;
             if !self.regions.holds(domain, &request.local) {
-                self.set(local, |pair| {
-                    if let Some(send) = pair.sends.back_mut() {
-                        send.status = Status::LocalProtection;
-                    }
-                });
+                send.status = Status::LocalProtection;
             }
+            self.set(local, |pair| pair.sends.push_back(send));
         }
         if let Some(pair) = self.pair(number) {
             let local = pair.local;
-            self.advance(core, local);
+            self.advance_at(core, local, now);
         }
         (requests.len(), None)
     }
 
     /// Begins the sends that may begin, and completes those that have ended.
     pub(super) fn advance(&mut self, core: &mut Core, local: u32) {
+        self.advance_at(core, local, clock::now());
+    }
+
+    fn advance_at(&mut self, core: &mut Core, local: u32, now: Instant) {
         loop {
             let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
             if matches!(pair.state, QueuePairState::Error | QueuePairState::SendError) {
@@ -164,7 +164,7 @@ impl Verbs {
                 break;
             }
             let next = pair.begun() as usize;
-            if self.begin(core, local, next) == Begun::Later {
+            if self.begin(core, (local, next), now) == Begun::Later {
                 break;
             }
             self.set(local, |pair| pair.next = pair.next.wrapping_add(1));
@@ -173,7 +173,8 @@ impl Verbs {
     }
 
     /// Posts a send to the protocol, or puts it aside: the next one, or one that was put aside.
-    pub(super) fn begin(&mut self, core: &mut Core, local: u32, index: usize) -> Begun {
+    pub(super) fn begin(&mut self, core: &mut Core, at: (u32, usize), now: Instant) -> Begun {
+        let (local, index) = at;
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return Begun::Later };
         let send = &mut pair.sends[index];
         if send.status != Status::Success {
@@ -186,7 +187,7 @@ impl Verbs {
             Err(begun) => return begun,
         };
         match self.gather(core, local, index, 2) {
-            Ok(()) => self.post_parts(core, local, index, channel),
+            Ok(()) => self.post_parts(core, at, channel, now),
             Err(begun) => begun,
         }
     }
@@ -251,15 +252,14 @@ impl Verbs {
     fn post_parts(
         &mut self,
         core: &mut Core,
-        local: u32,
-        index: usize,
+        (local, index): (u32, usize),
         channel: fairway_ub::ChannelId,
+        now: Instant,
     ) -> Begun {
         let nothing = self.nothing;
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return Begun::Later };
         let jetty = pair.jetty();
         let id = u64::from(pair.life) << 32 | u64::from(pair.first.wrapping_add(index as u32));
-        let now = clock::now();
         let others = pair.begun() > 0;
         while let Some(mut part) = part(pair, index, nothing) {
             (part.id, part.channel) = (id, channel);

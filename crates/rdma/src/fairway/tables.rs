@@ -162,6 +162,11 @@ impl Verbs {
         Ok(())
     }
 
+    /// True if callbacks of the program are due.
+    pub(super) fn has_calls(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
     pub(crate) fn take_calls(&mut self) -> Option<Calls> {
         if self.calls.is_empty() {
             return None;

@@ -67,6 +67,30 @@ fn queue_armed_for_solicited_completions_notifies_for_those_only() {
     assert!(there.received(1).solicited);
 }
 
+/// Operations of a burst may wait for others, but not for a program that does nothing more.
+#[test]
+fn small_operations_arrive_though_nobody_polls() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    for round in 1..=50_u64 {
+        // So many that the last ones neither fill a call nor find the window full.
+        let burst = 1 + round % 45;
+        for n in 0..burst {
+            let word = 8 * n as usize;
+            here.memory.word(word).store(round, Ordering::Release);
+            let work = Work::Write { remote: there.remote(8 * n), immediate: None };
+            pair.post(0, n, work, here.local(8 * n, 8));
+        }
+        let arrived = |n| there.memory.word(8 * n as usize).load(Ordering::Acquire) == round;
+        while !(0..burst).all(arrived) {
+            std::thread::yield_now();
+        }
+        for n in 0..burst {
+            here.sent(n);
+        }
+    }
+}
+
 /// Latency benchmarks work like this: they post, poll for the completion, and then only read
 /// memory.
 #[test]
