@@ -16,6 +16,20 @@ pub(crate) struct Resource {
     pub(crate) packets: u32,
     pub(crate) kind: ResourceKind,
     pub(crate) stage: Stage,
+    /// True if the whole answer has been sent before, and is sent again.
+    pub(crate) is_repeat: bool,
+}
+
+impl Resource {
+    pub(crate) fn new(first: Psn, packets: u32, kind: ResourceKind) -> Resource {
+        Resource { first, packets, kind, stage: Stage::Waiting, is_repeat: false }
+    }
+
+    /// Sends the answer again, from packet `next` on.
+    pub(crate) fn repeat(&mut self, next: u32) {
+        self.is_repeat |= self.stage == Stage::Answered;
+        self.stage = Stage::Answering { next };
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +77,12 @@ impl Resources {
         (self.next, self.answered) = (0, true);
     }
 
-    /// True if there is room for one more: not if the oldest has yet to be executed or answered.
+    /// True if there is room for one more: not if the oldest has yet to be executed or answered. If
+    /// its answer is being sent again, a peer that requests one more has received the first answer
+    /// meanwhile: only the packet that requested it again was late.
     pub(crate) fn has_room(&self) -> bool {
         match self.entries.get(self.next) {
-            Some(oldest) => oldest.stage == Stage::Answered,
+            Some(oldest) => oldest.stage == Stage::Answered || oldest.is_repeat,
             None => self.entries.len() < self.depth,
         }
     }

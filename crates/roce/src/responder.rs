@@ -236,7 +236,7 @@ impl QueuePair {
                     && matches!(resource.kind, ResourceKind::Atomic { .. })
                     && resource.stage == Stage::Answered
                 {
-                    resource.stage = Stage::Answering { next: 0 };
+                    resource.repeat(0);
                 }
             }
             _ => {
@@ -272,7 +272,7 @@ impl QueuePair {
             Ok(granted) => {
                 let length = reth.length;
                 resource.kind = ResourceKind::Read { granted, length, from };
-                resource.stage = Stage::Answering { next: from };
+                resource.repeat(from);
             }
             Err(code) => {
                 resource.stage = Stage::Answered;

@@ -4,7 +4,7 @@ use super::messages::Overlap;
 use super::{Incoming, Refusal, Taken, packets, target};
 use crate::api::{CompletionKind, RemoteAddress, Status};
 use crate::queue_pair::QueuePair;
-use crate::resources::{Resource, ResourceKind, Stage};
+use crate::resources::{Resource, ResourceKind};
 use crate::shared::{Granted, Shared};
 use fairway_device::{Rights, ScatterList};
 use fairway_wire::Psn;
@@ -149,7 +149,7 @@ impl QueuePair {
             return Err(Refusal::Nak(NakCode::InvalidRequest));
         }
         let kind = ResourceKind::Read { granted, length: reth.length, from: 0 };
-        let resource = Resource { first, packets, kind, stage: Stage::Waiting };
+        let resource = Resource::new(first, packets, kind);
         let resource = Some(self.responder.resources.insert(resource));
         Ok(Taken { psns: packets, last: true, resource, ..Taken::NOTHING })
     }
@@ -170,7 +170,7 @@ impl QueuePair {
         let granted = granted.map_err(Refusal::Nak)?;
         let operand = atomic.swap_or_add;
         let kind = ResourceKind::Atomic { granted, compare, operand, old: 0 };
-        let resource = Resource { first, packets: 1, kind, stage: Stage::Waiting };
+        let resource = Resource::new(first, 1, kind);
         let resource = Some(self.responder.resources.insert(resource));
         Ok(Taken { last: true, resource, ..Taken::NOTHING })
     }

@@ -48,6 +48,37 @@ fn rest_of_a_read_is_requested_again() {
     assert_eq!(offsets, [0, 1024, 2048, 3072], "each once");
 }
 
+/// Where packets overtake each other, a request may be repeated although its answer is on its way.
+/// The next request, which that answer permits, may then come before the answer is sent again.
+#[test]
+fn a_request_is_taken_while_an_answer_that_has_arrived_is_sent_again() {
+    for is_read in [true, false] {
+        let mut pair = Pair::new(Transport::Rc);
+        let post = |pair: &mut Pair, id| match is_read {
+            true => pair.read(0, id, 8),
+            false => pair.fetch_add(0, id, 1),
+        };
+        (0..4).for_each(|id| post(&mut pair, id));
+        let requests = pair.pull(0);
+        assert_eq!(requests.len(), 4, "as many as may be under way");
+        pair.flow(1);
+        let answers = pair.pull(1);
+        pair.wires[0].clear();
+        pair.deliver(1, &requests[0]);
+        pair.deliver(0, &answers[0]);
+        post(&mut pair, 4);
+        pair.flow(1);
+        let next = pair.pull(0);
+        assert_eq!(next.len(), 1);
+        pair.deliver(1, &next[0]);
+        pair.wires[1].clear();
+        pair.run_until_idle();
+        let expected: Vec<_> = (0..5).map(|id| (id, Status::Success)).collect();
+        assert_eq!(pair.sent(0), expected);
+        assert_eq!(pair.executed, if is_read { 0 } else { 5 });
+    }
+}
+
 /// Posts READs of 64 packets each, as many as may be in flight. Returns their answers, of which the
 /// first arrives without its first packet.
 fn many_reads(pair: &mut Pair) -> Vec<Transmit> {
