@@ -273,6 +273,23 @@ fn paths_that_failed_together_come_back_together() {
     assert_eq!(down(&pair), 0);
 }
 
+/// A policy that stays with one path would try that one and its neighbour only.
+#[test]
+fn a_packet_that_is_sent_again_and_again_tries_all_paths() {
+    for choice in ["plb", "flowlet", "least-rtt", "spray", "reps", "p2c"] {
+        for (length, dead) in [(1, 4..15), (64 * MTU, 0..14), (64 * MTU, 3..16)] {
+            let spec = format!("cc=swift,path={choice}").parse().unwrap();
+            let profile = Profile::new().small_message_bytes(0);
+            let mut pair = Pair::with_policy(0xFF_FF00, 16, profile, 64, &spec);
+            let remote = pair.remote();
+            pair.post(1, Work::Write { remote }, length);
+            pair.run_until_idle(|_, transmit| dead.contains(&transmit.route.path));
+            let statuses: Vec<_> = pair.completions(0).iter().map(|one| one.status).collect();
+            assert_eq!(statuses, [Status::Success], "{choice}, {length} bytes, {dead:?} are dead");
+        }
+    }
+}
+
 /// A pair of four paths that writes until a path is out of use, for 2 ms at most.
 fn write_until_path_down(probe: &str, lose: impl Fn(&Transmit) -> bool) -> (Pair, Duration) {
     // Only probes take paths out of use.
