@@ -154,6 +154,7 @@ impl Responder {
     pub(crate) fn forget(&mut self) {
         (self.reported_missing, self.nak, self.fatal, self.ack_due) = (false, None, None, None);
         (self.cnp_due, self.cnp_not_before, self.broken) = (false, None, false);
+        self.incoming = Incoming::Nothing;
         self.resources.reset(0);
     }
 }

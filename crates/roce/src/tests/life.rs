@@ -148,6 +148,34 @@ fn a_reset_forgets_everything_and_the_queue_pair_lives_again() {
 }
 
 #[test]
+fn a_message_that_a_reset_cuts_off_is_forgotten() {
+    for transport in [Transport::Rc, Transport::Uc] {
+        for is_write in [true, false] {
+            let mut pair = Pair::new(transport);
+            pair.receive(1, 1, 4 * MTU);
+            match is_write {
+                true => pair.write(0, 1, 3 * MTU),
+                false => pair.send(0, 1, 3 * MTU),
+            }
+            let sent = pair.pull(0);
+            pair.deliver(1, &sent[0]);
+            pair.wires[1].clear();
+            let reliability = Reliability { read_depth: 4, ..Reliability::default() };
+            for n in 0..2 {
+                pair.hosts[n].modify(pair.pairs[n], &Change::Reset).unwrap();
+                let peer = Peer { address: 0, queue_pair: pair.pairs[1 - n] };
+                connect(&mut pair.hosts[n], pair.pairs[n], peer, reliability);
+            }
+            pair.receive(1, 2, 64);
+            pair.send(0, 2, 8);
+            pair.run_until_idle();
+            assert_eq!(pair.sent(0), [(2, Status::Success)], "{transport:?} {is_write}");
+            assert_eq!(pair.received(1), [(2, Status::Success, 8)], "{transport:?} {is_write}");
+        }
+    }
+}
+
+#[test]
 fn unpolled_completions_go_with_their_queue_pair() {
     let mut pair = Pair::new(Transport::Rc);
     pair.receive(0, 9, 8);
