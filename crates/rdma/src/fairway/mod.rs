@@ -39,8 +39,9 @@
 //! * Time-outs are the channel's: a process that is gone is noticed within about 3 seconds. A
 //!   process that has ended and a queue pair that does not exist are noticed at once, and reported
 //!   when the queue pair's retries would have been used up. The status is always `RetryExceeded`.
-//!   The RNR timer is 100 µs; a queue pair that is not yet ready to receive answers like one
-//!   without a receive.
+//!   A SEND that finds no receive is tried again after 100 µs, whatever the RNR timer says, and as
+//!   often as fits into the retries of an adapter, by the timer of its own queue pair. A queue pair
+//!   that is not yet ready to receive answers like one without a receive.
 //! * A region whose address differs from the IOVA modulo 8 grants no atomics.
 //! * A receive into unregistered memory ends its queue pair when it is posted. If it was posted to
 //!   a shared queue, or its memory is deregistered later, it ends the queue pair when a message

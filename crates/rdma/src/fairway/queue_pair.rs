@@ -8,6 +8,7 @@ use fairway::embed::PeerState;
 use fairway_roce::{
     Change, ChangeError, Event, Peer, QueuePairConfig, QueuePairState, Reliability, Transport,
 };
+use fairway_ub::wire::roce::RnrTimer;
 use fairway_ub::wire::{Duration, JettyId, Psn, Qpn};
 use fairway_ub::{Grant, JettyState, Rights, SegmentId};
 
@@ -25,6 +26,21 @@ const WINDOW: u32 = 96;
 /// After the window was full, operations begin once there is room for so many: they leave together,
 /// and are acknowledged together.
 const TOGETHER: u32 = 16;
+
+/// Least time between two tries of a SEND that finds no receive.
+const NOT_READY_DELAY: Duration = Duration::from_us(100);
+
+/// Returns how often a SEND that finds no receive is tried again; 7 means forever. An adapter would
+/// try `retries` times, and wait each time for as long as the peer's timer says. That timer is not
+/// known here, where tries are much closer together, so the queue pair's own one counts: programs
+/// mostly give both ends the same.
+fn not_ready_retries(retries: u8, timer: RnrTimer) -> u16 {
+    if matches!(retries, 0 | 7) {
+        return retries.into();
+    }
+    let tries = u64::from(retries) * timer.duration().as_us() / NOT_READY_DELAY.as_us();
+    tries.clamp(8, u64::from(u16::MAX)) as u16
+}
 
 /// Returns the time for which an adapter would repeat an unanswered request.
 fn timeout(reliability: &Reliability) -> Duration {
@@ -44,6 +60,8 @@ pub(super) struct QueuePair {
     pub(super) life: u32,
     /// Time for which it would try to reach a queue pair that does not answer.
     pub(super) timeout: Duration,
+    /// Time that its peer is to wait when a SEND finds no receive.
+    pub(super) rnr_timer: RnrTimer,
     pub(super) rights: Rights,
     pub(super) q_key: u32,
     pub(super) peer: Peer,
@@ -84,6 +102,7 @@ impl QueuePair {
             state: QueuePairState::Reset,
             life,
             timeout: TIMEOUT_MAX,
+            rnr_timer: RnrTimer::from_code(0),
             rights: Rights::NONE,
             q_key: 0,
             peer: Peer::default(),
@@ -185,7 +204,7 @@ impl Verbs {
             Change::Init { rights, p_key: _, q_key } => {
                 (pair.rights, pair.q_key) = (rights, q_key);
             }
-            Change::ReadyToReceive { peer, expected, .. } => {
+            Change::ReadyToReceive { peer, expected, rnr_timer, .. } => {
                 let unconnected = transport == Transport::Ud;
                 let ip = self.addresses.address(peer.address);
                 let ip = ip.filter(|ip| self.reaches(*ip));
@@ -193,7 +212,7 @@ impl Verbs {
                     return Err(ChangeError::Parameter("address"));
                 }
                 let pair = self.pair(number).ok_or(ChangeError::Missing)?;
-                pair.peer = peer;
+                (pair.peer, pair.rnr_timer) = (peer, rnr_timer);
                 let secret = match unconnected {
                     true => pair.q_key,
                     false => token(peer.queue_pair, number, expected),
@@ -212,7 +231,7 @@ impl Verbs {
             }
             Change::ReadyToSend { first, reliability } => {
                 let retries = match transport {
-                    Transport::Rc => reliability.rnr_retries,
+                    Transport::Rc => not_ready_retries(reliability.rnr_retries, pair.rnr_timer),
                     // A message that finds no receive is lost.
                     Transport::Uc | Transport::Ud => 0,
                 };

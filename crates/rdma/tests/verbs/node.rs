@@ -206,13 +206,25 @@ impl Node {
         reliability: Reliability,
         rights: Rights,
     ) {
+        self.connect_with(number, peer, reliability, (rights, RnrTimer::from_code(1)));
+    }
+
+    /// As [`Node::connect`], with the rights of peers, and the time that they wait when a SEND
+    /// finds no receive.
+    pub fn connect_with(
+        &self,
+        number: Qpn,
+        peer: Peer,
+        reliability: Reliability,
+        (rights, rnr_timer): (Rights, RnrTimer),
+    ) {
         let init = Change::Init { rights, p_key: DEFAULT_P_KEY, q_key: Q_KEY };
         let ready = Change::ReadyToReceive {
             peer,
             mtu: self.provider.mtu(),
             expected: Psn::new(0xff_fff0),
             read_depth: 16,
-            rnr_timer: RnrTimer::from_code(1),
+            rnr_timer,
         };
         let send = Change::ReadyToSend { first: Psn::new(0xff_fff0), reliability };
         for change in [init, ready, send] {

@@ -4,8 +4,8 @@ use crate::node::{Pair, content, options};
 use fairway_roce::{
     Change, Event, QueuePairState, Reliability, RemoteAddress, Status, Transport, Work,
 };
-use fairway_ub::LocalRange;
-use fairway_ub::wire::roce::Tail;
+use fairway_ub::wire::roce::{RnrTimer, Tail};
+use fairway_ub::{LocalRange, Rights};
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };
 
@@ -95,6 +95,27 @@ fn send_to_a_receiver_not_ready_is_retried_as_often_as_agreed() {
         let done = here.next(here.sends);
         assert_eq!((done.id, done.status), (id, status));
     }
+}
+
+/// An adapter tries once more after 123 ms here; this provider tries much more often in that time.
+#[test]
+fn few_retries_last_as_long_as_the_timer_says() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    let reliability = Reliability { rnr_retries: 1, ..Reliability::default() };
+    for (n, node) in pair.nodes.iter().enumerate() {
+        node.provider.modify(pair.pairs[n], &Change::Reset).unwrap();
+        let peer = node.peer(pair.nodes[1 - n].provider.gids()[0], pair.pairs[1 - n]);
+        let settings = (Rights::ALL, RnrTimer::from_code(27));
+        node.connect_with(pair.pairs[n], peer, reliability, settings);
+    }
+    pair.post(0, 1, SEND, here.local(0, 8));
+    while there.provider.counters().rnr_naks_sent < 100 {
+        std::thread::yield_now();
+    }
+    there.receive(pair.pairs[1], 2, 0, 8);
+    there.received(2);
+    here.sent(1);
 }
 
 #[test]

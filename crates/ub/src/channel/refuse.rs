@@ -262,7 +262,7 @@ impl Channel {
         let plan = Self::overtaking_plan(&shared.config);
         let message = &mut shared.messages[index];
         let own = shared.jetties.not_ready_retries(message.jetty);
-        let limit = own.unwrap_or(shared.config.profile().not_ready_retries);
+        let limit = own.unwrap_or(shared.config.profile().not_ready_retries.into());
         if !message.attempts.is_open() {
             return;
         }

@@ -35,7 +35,7 @@ pub(crate) struct Attempts {
     /// Refusals because the message came before others.
     overtaking: Overtaking,
     /// Other refusals for lack of a receive; for a load or store, the number of repeats.
-    retries: u8,
+    retries: u16,
     outcome: Outcome,
 }
 
@@ -91,7 +91,7 @@ impl Attempts {
 
     /// Refusals for lack of a receive, except those of a message that came before others.
     #[inline]
-    pub(crate) fn retries(&self) -> u8 {
+    pub(crate) fn retries(&self) -> u16 {
         self.retries
     }
 

@@ -64,7 +64,7 @@ impl UbDevice {
     pub fn set_jetty_not_ready_retries(
         &mut self,
         id: JettyId,
-        retries: Option<u8>,
+        retries: Option<u16>,
     ) -> Result<(), SetupError> {
         self.shared.jetties.set_not_ready_retries(id, retries)
     }

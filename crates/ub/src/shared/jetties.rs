@@ -24,7 +24,7 @@ pub(crate) struct Jetties {
     jetties: Vec<Jetty>,
     /// By Jetty: number of times an operation that finds no receive is tried again; `None` means
     /// that the profile decides.
-    not_ready_retries: Vec<Option<u8>>,
+    not_ready_retries: Vec<Option<u16>>,
     /// Jetties that have gone to the error state and are to be flushed.
     failing: Vec<JettyId>,
     groups: Pool<Group>,
@@ -188,7 +188,7 @@ impl Jetties {
     pub(crate) fn set_not_ready_retries(
         &mut self,
         id: JettyId,
-        retries: Option<u8>,
+        retries: Option<u16>,
     ) -> Result<(), SetupError> {
         self.get(id).ok_or(SetupError::Missing)?;
         self.not_ready_retries[id.value() as usize] = retries;
@@ -196,7 +196,7 @@ impl Jetties {
     }
 
     /// Number of times an operation of a Jetty that finds no receive is tried again, if set.
-    pub(crate) fn not_ready_retries(&self, id: JettyId) -> Option<u8> {
+    pub(crate) fn not_ready_retries(&self, id: JettyId) -> Option<u16> {
         self.not_ready_retries.get(id.value() as usize).copied().flatten()
     }
 

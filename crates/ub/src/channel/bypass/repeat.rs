@@ -131,7 +131,7 @@ impl Repeats {
     }
 
     /// True if the load or store may be repeated before the retransmission time-out.
-    fn may_hasten(&self, number: u32, retries: u8, profile: &Profile) -> bool {
+    fn may_hasten(&self, number: u32, retries: u16, profile: &Profile) -> bool {
         let is_known = self.round_trip.smoothed() > Duration::ZERO;
         let spurious = self.records[slot_of(number)].spurious;
         is_known && retries == 0 && spurious < SPURIOUS_MAX && profile.bypass_retries > 0
@@ -239,7 +239,7 @@ impl Channel {
     }
 
     /// How long to wait for the answer.
-    fn wait(&self, config: &Config, number: u32, retries: u8) -> Duration {
+    fn wait(&self, config: &Config, number: u32, retries: u16) -> Duration {
         let profile = config.profile();
         let timeout = self.timeout(config);
         if !self.bypass.repeats.may_hasten(number, retries, profile) {
@@ -311,7 +311,7 @@ impl Channel {
                 next = Some(next.map_or(due, |at| at.min(due)));
             } else if self.bypass.repeats.may_hasten(number, retries, shared.config.profile()) {
                 self.hasten(shared, index);
-            } else if retries >= shared.config.profile().bypass_retries {
+            } else if retries >= shared.config.profile().bypass_retries.into() {
                 self.expire_bypass(shared, index);
             } else {
                 message.attempts.count_retry();
