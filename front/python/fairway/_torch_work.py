@@ -1,9 +1,11 @@
-"""Calls under way as `torch.distributed.Work`, and the thread that ends those nobody waits for."""
+"""Calls under way as `torch.distributed.Work`, and the threads that end those nobody waits for."""
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Callable, Optional
@@ -16,6 +18,8 @@ from ._errors import Error
 # How long the thread waits for one call before it looks at the others, in seconds.
 _SLICE_MIN = 0.001
 _SLICE_MAX = 0.02
+# Threads without a task that are kept for the next one.
+_IDLE_MAX = 2
 
 
 def torch_error(error: BaseException) -> BaseException:
@@ -90,8 +94,8 @@ class Work(dist.Work):
             self._calls, self._after = [], None
             self._ended = True
             ended = self._ended_future
-        if ended is not None:
-            ended.set_result(None)
+        if ended is not None and self.watcher is not None:
+            self.watcher.complete(ended)
 
     def _outcome(self, _ended: Any) -> list[torch.Tensor]:
         if self._error is not None:
@@ -105,16 +109,22 @@ class Work(dist.Work):
         return self._ended
 
     def advance(self, seconds: float) -> None:
-        """Waits for a call for at most this time. If the time of the call is up, ends the group."""
+        """Waits for a call for at most this time."""
         for call in list(self._calls):
             if not call.done():
-                if time.monotonic() > self._deadline:
-                    try:
-                        call.wait(0)
-                    except Error:
-                        pass  # It is raised again when the outcome is taken.
-                else:
-                    call.wait_a_while(seconds)
+                call.wait_a_while(seconds)
+                break
+
+    def expire(self) -> None:
+        """Ends the group if the time of the calls is up."""
+        if time.monotonic() <= self._deadline:
+            return
+        for call in list(self._calls):
+            if not call.done():
+                try:
+                    call.wait(0)
+                except (Error, RuntimeError):
+                    pass  # It is raised again when the outcome is taken.
                 break
 
     def wait(self, timeout: Optional[timedelta] = None) -> bool:
@@ -164,37 +174,98 @@ class Work(dist.Work):
 
 
 class Watcher:
-    """A thread that ends works while no thread waits for them, and completes their futures."""
+    """The threads that end works while no thread waits for them, and complete their futures.
+
+    One thread at a time watches the works. To complete a future is to run its callbacks, which may
+    take long, and may begin and wait for other works. So the thread that does it has stopped
+    watching, and another one takes its place if there is anything left to do.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._works: dict[int, Work] = {}
+        self._ready: deque[torch.futures.Future[Any]] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        self._thread: Optional[threading.Thread] = None
+        self._idle = 0
+        self._watching: Optional[threading.Thread] = None
+        self._completing: set[threading.Thread] = set()
 
     def add(self, work: Work) -> None:
         with self._changed:
             self._works[id(work)] = work
-            if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
-            self._changed.notify()
+            self._provide()
+
+    def complete(self, future: torch.futures.Future[Any]) -> None:
+        """Has a thread complete the future. Returns at once."""
+        with self._changed:
+            self._ready.append(future)
+            if self._watching is not threading.current_thread():
+                self._provide()  # Otherwise this thread itself does it next.
+
+    def _provide(self) -> None:
+        """Wakes or starts a thread if there is a task that none has taken."""
+        if not self._ready and (self._watching is not None or self._closed or not self._works):
+            return
+        if self._idle > 0:
+            self._changed.notify_all()
+            return
+        try:
+            threading.Thread(target=self._run, name=self._name, daemon=True).start()
+        except RuntimeError:
+            pass  # The program ends: those that there are do it, one after the other.
 
     def _run(self) -> None:
+        while (task := self._next()) is not None:
+            task()
+
+    def _next(self) -> Optional[Callable[[], None]]:
+        """Waits for a task, and takes it. Returns `None` if this thread is to end."""
+        this = threading.current_thread()
+        with self._changed:
+            self._idle += 1
+            task: Optional[Callable[[], None]] = None
+            while task is None:
+                if self._ready:
+                    future = self._ready.popleft()
+                    self._completing.add(this)
+                    task = functools.partial(self._complete, future)
+                elif self._works and self._watching is None and not self._closed:
+                    self._watching, task = this, self._watch
+                elif self._closed or self._idle > _IDLE_MAX:
+                    break
+                else:
+                    self._changed.wait()
+            self._idle -= 1
+            if task is not None:
+                self._provide()
+            return task
+
+    def _complete(self, future: torch.futures.Future[Any]) -> None:
+        try:
+            future.set_result(None)
+        finally:
+            with self._changed:
+                self._completing.discard(threading.current_thread())
+                self._changed.notify_all()
+
+    def _watch(self) -> None:
+        """Ends works until there is a future to complete, or none is left."""
         pause = _SLICE_MIN
         while True:
             with self._changed:
-                while not self._works and not self._closed:
-                    self._changed.wait()
-                if self._closed:
-                    return
                 works = list(self._works.values())
-            if not self._sweep(works):
-                works[0].advance(pause)
-                pause = min(2 * pause, _SLICE_MAX)
-            else:
+                if self._closed or self._ready or not works:
+                    self._watching = None
+                    self._changed.notify_all()
+                    return
+            if self._sweep(works):
                 pause = _SLICE_MIN
+                continue
+            for work in works:
+                work.expire()
+            works[0].advance(pause)
+            pause = min(2 * pause, _SLICE_MAX)
 
     def _sweep(self, works: list[Work]) -> bool:
         """Removes the works that have ended. Returns true if there was one."""
@@ -205,25 +276,21 @@ class Watcher:
         return bool(ended)
 
     def drain(self, seconds: float) -> bool:
-        """Waits for all works for at most this time. Returns true if all have ended."""
-        deadline = time.monotonic() + seconds
-        while True:
-            with self._changed:
-                works = list(self._works.values())
-            self._sweep(works)
-            unfinished = [work for work in works if not work.poll()]
-            if not unfinished or time.monotonic() > deadline:
-                return not unfinished
-            unfinished[0].advance(_SLICE_MAX)
+        """Waits for all works and callbacks for at most this time. Returns true if all ended."""
+        this = threading.current_thread()
+
+        def is_idle() -> bool:
+            return not (self._works or self._ready or self._completing - {this})
+        with self._changed:
+            return self._changed.wait_for(is_idle, seconds)
 
     def close(self) -> None:
-        """Ends the thread. Works that have not ended by then end when they are waited for."""
+        """Ends the threads. Works that have not ended by then end when they are waited for."""
         with self._changed:
             self._closed = True
-            self._changed.notify()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
-        with self._changed:
+            self._changed.notify_all()
+            # The thread that watches uses the group, which is about to go.
+            self._changed.wait_for(lambda: self._watching is None)
             works = list(self._works.values())
             self._works.clear()
         for work in works:

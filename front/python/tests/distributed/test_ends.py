@@ -2,6 +2,8 @@
 
 import os
 import signal
+import threading
+import time
 import unittest
 from datetime import timedelta
 
@@ -35,6 +37,51 @@ def asynchronous(rank, size):
     assert [part[0, 0].item() for part in parts] == list(range(size))
     dist.barrier()
     assert torch.equal(left, torch.full((3, 7), float(size)))
+
+
+def inside_callbacks(rank, size):
+    """Callbacks begin further calls, and wait for them."""
+    def sum_again(done):
+        future = dist.all_reduce(done.value()[0], async_op=True).get_future()
+        return future.wait()[0]
+    for _ in range(20):
+        future = dist.all_reduce(torch.ones(3), async_op=True).get_future()
+        twice = future.then(sum_again).then(lambda done: dist.all_reduce(done.value()))
+        twice.wait()
+        assert future.value()[0].tolist() == 3 * [float(size ** 3)]
+    return True
+
+
+def slow_callback(rank, size):
+    """A callback at rank 0 waits for what its thread does only after another call has ended."""
+    store, release = dist.distributed_c10d._get_default_store(), threading.Event()
+    if rank == 1:
+        # The first call has not ended when the callback is added to it.
+        store.wait(["added"], timedelta(seconds=60))
+    first = dist.all_reduce(torch.ones(2), async_op=True).get_future()
+    if rank == 0:
+        first = first.then(lambda done: release.wait(30))
+        store.set("added", b"yes")
+    dist.all_reduce(torch.ones(3), async_op=True).get_future().wait()
+    release.set()
+    return bool(first.wait())
+
+
+def late_behind_another(rank, size):
+    """The first call has a day; the second one has the time of the group, and ends the group."""
+    store = dist.distributed_c10d._get_default_store()
+    group = dist.distributed_c10d._get_default_group()
+    if rank == 1:
+        store.wait(["over"], timedelta(seconds=60))
+        return error_of(dist.all_reduce, torch.zeros(4))
+    dist.distributed_c10d._set_pg_timeout(timedelta(days=1), group)
+    first = dist.all_reduce(torch.zeros(4), async_op=True).get_future()
+    dist.distributed_c10d._set_pg_timeout(timedelta(seconds=1), group)
+    second = dist.all_reduce(torch.zeros(5), async_op=True).get_future()
+    text = error_of(second.wait)
+    error_of(first.wait)
+    store.set("over", b"yes")
+    return text
 
 
 def messages(rank, size):
@@ -164,6 +211,16 @@ class Ends(unittest.TestCase):
     def test_calls_in_the_background_end_and_complete_their_futures(self):
         for size in (1, 2, 3):
             run(size, asynchronous)
+
+    def test_callbacks_may_begin_calls_and_wait_for_them(self):
+        for size in (1, 2, 3):
+            self.assertEqual(run(size, inside_callbacks, timeout=20), size * [True])
+
+    def test_a_slow_callback_holds_up_no_other_call(self):
+        self.assertEqual(run(2, slow_callback), [True, True])
+
+    def test_every_call_has_a_time_limit_of_its_own(self):
+        self.assertIn("did not end within", run(2, late_behind_another)[0])
 
     def test_messages_find_the_receives_with_their_tags(self):
         for size in (2, 3):
