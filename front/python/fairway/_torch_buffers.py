@@ -151,7 +151,7 @@ def numbers(dtype: torch.dtype, op: Any) -> tuple[str, str]:
     if dtype.is_complex:
         if name not in ("SUM", "AVG"):
             raise Invalid(f"{name} is not for complex numbers: use SUM or AVG")
-        dtype = torch.float32 if dtype == torch.complex64 else torch.float64
+        dtype = torch.empty((), dtype=dtype).real.dtype
     element = _ELEMENTS.get(_WIDER.get(dtype, dtype))
     if element is None:
         raise Invalid(f"elements of type {dtype} can't be combined: convert them first")

@@ -167,9 +167,12 @@ def beyond_gloo(rank, size):
         dist.all_reduce(tensor, dist.ReduceOp.MAX)
         assert torch.equal(tensor, torch.stack([values(peer, 9, dtype) + 30000
                                                 for peer in range(size)]).amax(0))
-    part = torch.empty(4, dtype=torch.complex64)
-    dist.reduce_scatter_tensor(part, torch.full((4 * size,), 1 + rank * 1j))
-    assert torch.equal(part, torch.full((4,), size + 1j * sum(range(size)))), part
+    for dtype in (torch.complex32, torch.complex64, torch.complex128):
+        part, total = torch.empty(3, dtype=dtype), size + 1j * sum(range(size))
+        dist.reduce_scatter_tensor(part, torch.full((3 * size,), 1 + rank * 1j, dtype=dtype))
+        whole = torch.full((5,), 1 + rank * 1j, dtype=dtype)
+        dist.all_reduce(whole)
+        assert part.tolist() == 3 * [total] and whole.tolist() == 5 * [total], (part, whole)
     tensors = [values(rank, 6, torch.float32), values(rank, 2, torch.int64)]
     with dist._coalescing_manager(device=torch.device("cpu")):
         for tensor in tensors[:1]:
