@@ -47,7 +47,7 @@ class Group:
                  settings: dict[str, Any]) -> None:
         self.rank, self.size = rank, size
         self.timeout = timeout.total_seconds()
-        self._store = store
+        self._store, self._prefix = store, ""
         self._inboxes: dict[int, Inbox] = {}
         self._send_lock = threading.Lock()
         self._barriers = 0
@@ -61,11 +61,17 @@ class Group:
             raise torch_error(error) from error
 
     def _exchange(self, record: bytes, timeout: float) -> list[bytes]:
-        """Passes the record of this rank to all ranks, by the store of torch."""
-        limit = timedelta(seconds=timeout)
-        self._store.set(f"fairway/{self.rank}", record)
-        keys = [f"fairway/{rank}" for rank in range(self.size)]
-        self._store.wait(keys, limit)
+        """Passes the record of this rank to all ranks, by the store of torch.
+
+        A program may leave a group and make it again with the same store, which keeps the keys of
+        the group before. The store counts the groups of each rank, so that a process that replaces
+        another one goes on with its number.
+        """
+        count = self._store.add(f"fairway/groups/{self.rank}", 1)
+        self._prefix = f"fairway/{count}/"
+        keys = [f"{self._prefix}{rank}" for rank in range(self.size)]
+        self._store.set(keys[self.rank], record)
+        self._store.wait(keys, timedelta(seconds=timeout))
         return [bytes(self._store.get(key)) for key in keys]
 
     def _work(self, opts: Any, calls: Sequence[Any], result: Tensors,
@@ -285,7 +291,7 @@ class Group:
         """A barrier by the store: rank 0 finds out who is missing, and tells everybody."""
         seconds = timeout.total_seconds() if timeout is not None else 0
         limit = timedelta(seconds=seconds if seconds > 0 else self.timeout)
-        prefix = f"barrier/{self._barriers}/"
+        prefix = f"{self._prefix}barrier/{self._barriers}/"
         self._barriers += 1
         if self.rank > 0:
             self._store.set(f"{prefix}{self.rank}", b"here")

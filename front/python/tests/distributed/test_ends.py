@@ -84,6 +84,29 @@ def late_behind_another(rank, size):
     return text
 
 
+def again(rank, size):
+    """Groups are left and made again with the same store; one rank is later than the others."""
+    store = dist.distributed_c10d._get_default_store()
+    for round in range(3):
+        time.sleep(0.3 if rank == round else 0)
+        dist.destroy_process_group()
+        dist.init_process_group("fairway", store=store, rank=rank, world_size=size,
+                                timeout=timedelta(seconds=30))
+        pair = dist.new_group([0, 1])
+        for group in (None, pair):
+            tensor = torch.tensor([rank + 1])
+            if group is None or rank < 2:
+                dist.all_reduce(tensor, group=group)
+                members = range(size) if group is None else range(2)
+                assert tensor.item() == sum(member + 1 for member in members)
+        # The keys of the group before do not count as having come.
+        if round < 2:
+            dist.monitored_barrier(timeout=timedelta(seconds=20))
+    if rank == 0:
+        return error_of(dist.monitored_barrier, timeout=timedelta(seconds=1))
+    return ""
+
+
 def messages(rank, size):
     """Both send first; receives are by tags, in another order; some come before they are wanted."""
     others = [peer for peer in range(size) if peer != rank]
@@ -221,6 +244,9 @@ class Ends(unittest.TestCase):
 
     def test_every_call_has_a_time_limit_of_its_own(self):
         self.assertIn("did not end within", run(2, late_behind_another)[0])
+
+    def test_a_group_is_made_again_with_the_same_store(self):
+        self.assertIn("Rank 1", run(3, again)[0])
 
     def test_messages_find_the_receives_with_their_tags(self):
         for size in (2, 3):
