@@ -13,7 +13,7 @@ from typing import Any, Callable, Optional
 import torch
 import torch.distributed as dist
 
-from ._errors import Error
+from ._errors import Error, Invalid
 
 # How long the thread waits for one call before it looks at the others, in seconds.
 _SLICE_MIN = 0.001
@@ -23,8 +23,11 @@ _IDLE_MAX = 2
 
 
 def torch_error(error: BaseException) -> BaseException:
-    """The exception that programs for `torch.distributed` expect, with the same text."""
-    if not isinstance(error, Error):
+    """The exception that programs for `torch.distributed` expect, with the same text.
+
+    An argument that is wrong is not the end of the group, and remains `Invalid`.
+    """
+    if isinstance(error, Invalid) or not isinstance(error, Error):
         return error
     kind = getattr(dist, "DistBackendError", RuntimeError)
     raised = kind(f"fairway: {error}")

@@ -69,13 +69,13 @@ def _rank(rank, size, task, meeting, results):
         results.put((rank, None, traceback.format_exc()))
 
 
-def error_of(call, *arguments, **named):
-    """The text of the exception that a call raises."""
+def error_of(call, *arguments, kind=Exception, **named):
+    """The text of the exception of this kind that a call raises."""
     try:
         outcome = call(*arguments, **named)
         if outcome is not None:
             outcome.wait()
-    except Exception as error:
+    except kind as error:
         return str(error)
     raise AssertionError(f"{call.__name__} raised nothing")
 

@@ -193,6 +193,11 @@ def refusals(rank, size):
         error_of(dist.all_to_all_single, torch.zeros(3), torch.zeros(3), [1, 1, 1], [1, 1]),
         error_of(dist.recv, torch.zeros(2)),
         error_of(check, torch.zeros(2, device="meta")),
+        # What only the ranks themselves find out is of the same kind.
+        error_of(dist.all_gather_into_tensor, torch.zeros(size + 3), torch.zeros(1),
+                 kind=fairway.Invalid),
+        error_of(dist.all_reduce, torch.zeros(2, dtype=torch.bool), dist.ReduceOp.AVG,
+                 kind=fairway.Invalid),
     ]
     tensor = torch.ones(2)
     dist.all_reduce(tensor)
@@ -214,7 +219,8 @@ class Operations(unittest.TestCase):
     def test_refusals_say_what_is_possible_and_leave_the_group_alive(self):
         for errors in run(2, refusals):
             for text, part in zip(errors, ["of integers", "complex", "splits", "name the",
-                                           "cpu:fairway,cuda:nccl"]):
+                                           "cpu:fairway,cuda:nccl", "buffer of that length",
+                                           "truth values"]):
                 self.assertIn(part, text)
 
 
