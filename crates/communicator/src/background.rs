@@ -29,6 +29,9 @@ pub(crate) struct Shared {
     timeout: Duration,
     /// Time for which a waiting thread polls before it sleeps.
     spin: Duration,
+    /// Number of the process that has joined the group. A child that it forks has the memory, but
+    /// neither the threads nor a part in the group.
+    process: u32,
 }
 
 impl Shared {
@@ -44,7 +47,13 @@ impl Shared {
             bell: Condvar::new(),
             timeout,
             spin,
+            process: std::process::id(),
         }
+    }
+
+    /// False in a child of the process that has joined the group.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.process == std::process::id()
     }
 
     /// Takes the lock. A thread that drives yields to those that wait for it.

@@ -467,6 +467,11 @@ pub(crate) fn all_to_all(sent: &[u64], received: &[u64]) -> Call {
 
 impl Drop for Communicator {
     fn drop(&mut self) {
+        if !self.shared.is_of_this_process() {
+            // A child has no thread to join, and what it sent would end the group of its parent.
+            std::mem::forget((self.thread.take(), self.shared.clone()));
+            return;
+        }
         self.shared.stop();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -66,8 +66,12 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if let Some(work) = self.work.take() {
+        let Some(work) = self.work.take() else { return };
+        if self.shared.is_of_this_process() {
             let _ = self.shared.wait(work, None);
+        } else {
+            // A child that was forked does not drive its parent's calls.
+            std::mem::forget(self.shared.clone());
         }
     }
 }

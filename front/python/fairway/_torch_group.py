@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -53,6 +54,7 @@ class Group:
         self._barriers = 0
         self._batch: Optional[list[Work]] = None
         self._closed = False
+        self._process = os.getpid()
         self._watcher = Watcher(f"fairway-torch-{rank}")
         settings = {"setup_timeout": self.timeout, "timeout": _NATIVE_TIMEOUT, **settings}
         try:
@@ -92,6 +94,8 @@ class Group:
         return work
 
     def _begin(self, begin: Callable[..., Any], *arguments: Any) -> Any:
+        if self._process != os.getpid():
+            raise Invalid("the group is of the process that made it: make another one in the child")
         try:
             return begin(*arguments)
         except Error as error:
@@ -335,12 +339,17 @@ class Group:
         return self._work(None, [_Ended(work) for work in batch], [])
 
     def abort(self) -> None:
-        self._ranks.abort("the program aborted the process group")
+        if self._process == os.getpid():
+            self._ranks.abort("the program aborted the process group")
         self.close()
 
     def close(self) -> None:
-        """Waits for calls under way for a while, and leaves the group."""
-        if self._closed:
+        """Waits for calls under way for a while, and leaves the group.
+
+        Does nothing in a child of the process that made the group: it has no thread of the group,
+        and what it did would reach the other ranks in the name of its parent.
+        """
+        if self._closed or self._process != os.getpid():
             return
         self._closed = True
         if not self._watcher.drain(_LEAVE):

@@ -251,7 +251,7 @@ _keep: list[Any] = []
 
 @atexit.register
 def _close_all() -> None:
-    """The last messages of this rank arrive before the process ends."""
+    """The last messages of this rank arrive before the process ends; children close nothing."""
     for group in list(_open):
         group.close()
 

@@ -1,5 +1,7 @@
 """Asynchronous calls, messages, sub-groups, and groups that fail."""
 
+import atexit
+import gc
 import os
 import signal
 import threading
@@ -105,6 +107,32 @@ def again(rank, size):
     if rank == 0:
         return error_of(dist.monitored_barrier, timeout=timedelta(seconds=1))
     return ""
+
+
+def forked(rank, size):
+    """A child that ends leaves the group of its parent as it is, and ends without an error."""
+    dist.all_reduce(torch.ones(2))
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.dup2(writer, 2)
+        text = error_of(dist.all_reduce, torch.ones(2), kind=fairway.Invalid)
+        dist.destroy_process_group()
+        if "make another one" not in text:
+            os.write(2, text.encode())
+        # What an interpreter does at its end, without what belongs to the parent's tests.
+        atexit._run_exitfuncs()
+        fairway.torch._keep.clear()
+        gc.collect()
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as said:
+        text = said.read()
+    _, status = os.waitpid(child, 0)
+    tensor = torch.ones(2)
+    dist.all_reduce(tensor)
+    assert tensor.tolist() == 2 * [float(size)]
+    return status, text
 
 
 def messages(rank, size):
@@ -247,6 +275,10 @@ class Ends(unittest.TestCase):
 
     def test_a_group_is_made_again_with_the_same_store(self):
         self.assertIn("Rank 1", run(3, again)[0])
+
+    def test_a_child_of_a_rank_ends_without_harm(self):
+        for status, text in run(2, forked):
+            self.assertEqual((status, text), (0, ""))
 
     def test_messages_find_the_receives_with_their_tags(self):
         for size in (2, 3):
