@@ -138,6 +138,28 @@ fn rank_that_is_killed_is_named_by_the_others() {
 }
 
 #[test]
+fn ranks_with_different_algorithms_are_told_so() {
+    let address = free_address();
+    let rank = |rank: &str, algorithm: &str| {
+        Command::new(env!("CARGO_BIN_EXE_fairway"))
+            .args(["collective", "all-reduce", "--ranks=2", "--rendezvous", &address])
+            .args(["--rank", rank, "--algo", algorithm])
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts")
+    };
+    for rank in [rank("0", "ring"), rank("1", "tree")] {
+        let output = rank.wait_with_output().expect("it ends");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        for word in ["ranks disagree", "ring", "tree"] {
+            assert!(text.contains(word), "{text}");
+        }
+    }
+}
+
+#[test]
 fn impossible_requests_are_refused_with_a_remedy() {
     let wrong = |arguments: &[&str], words: &[&str]| {
         let mut all = vec!["collective"];

@@ -17,7 +17,7 @@ mod messages;
 use crate::call::{Call, Kind, Message};
 use crate::header::{Content, Header};
 use crate::link::{Link, Queued};
-use crate::schedule::{Action, Place, Region, Schedule, Span, StepIndex};
+use crate::schedule::{Action, Place, Schedule, Span, StepIndex};
 use execution::Execution;
 use std::collections::VecDeque;
 use std::fmt;
@@ -223,6 +223,8 @@ impl std::error::Error for RankError {}
 pub struct Rank {
     rank: u32,
     slots: u32,
+    /// Length of a slot in bytes, if it is known ([`Rank::bound_slots`]).
+    slot_bytes: u32,
     /// One for each rank; the rank's own is unused.
     links: Vec<Link>,
     next: u64,
@@ -247,6 +249,7 @@ impl Rank {
         Rank {
             rank,
             slots,
+            slot_bytes: u32::MAX,
             links: (0..ranks).map(|_| Link::new(slots)).collect(),
             next: 0,
             executions: Vec::new(),
@@ -255,6 +258,12 @@ impl Rank {
             is_active: vec![false; ranks as usize],
             returning: VecDeque::new(),
         }
+    }
+
+    /// Refuses messages that would be longer than a slot, which has `bytes`. A peer that executes
+    /// the call in another way may send to a slot what this rank expects in its output.
+    pub fn bound_slots(&mut self, bytes: u32) {
+        self.slot_bytes = bytes;
     }
 
     /// Sends to the rank `peer` through slots even in calls of [`Protocol::Direct`], because that
@@ -417,6 +426,9 @@ impl Rank {
         let at = self.position(work)?;
         let execution = &mut self.executions[at];
         let (step, place, bytes) = execution.arrive(from, header.number)?;
+        if header.content == Content::Slot && bytes > self.slot_bytes {
+            return None;
+        }
         match (header.content, place) {
             (Content::Slot, Place::Slot) => {
                 execution.hold(step, header.slot);
@@ -582,17 +594,6 @@ impl Memory {
         match self {
             Memory::Input(span) | Memory::Output(span) => span.bytes,
             Memory::Slot { bytes, .. } | Memory::Lent { bytes, .. } => bytes,
-        }
-    }
-}
-
-impl Region {
-    /// The memory of a region in a buffer.
-    fn in_buffer(self) -> Option<Memory> {
-        match self {
-            Region::Input(span) => Some(Memory::Input(span)),
-            Region::Output(span) => Some(Memory::Output(span)),
-            Region::Received(_) => None,
         }
     }
 }

@@ -3,8 +3,10 @@
 mod world;
 
 use fairway_collectives::{
-    Algorithm, Call, ElementType, Kind, Message, Piece, Protocol, Reduction,
+    Algorithm, Call, ElementType, Kind, Message, Output, Piece, Protocol, Rank, RankError,
+    Reduction, Schedule, Shape,
 };
+use std::sync::Arc;
 use world::{Job, Random, World, combined};
 
 const GROUPS: [u32; 11] = [1, 2, 3, 4, 5, 6, 7, 8, 11, 16, 17];
@@ -281,4 +283,34 @@ fn calls_of_impossible_lengths_fit_no_buffer() {
     let call = Call::Exchange { is_collective: false, sends, receives: Vec::new() };
     assert_eq!(call.input_bytes(0), u64::MAX);
     assert!(call.to_string().contains("sends 2 bytes"), "{call}");
+}
+
+#[test]
+fn message_that_is_longer_than_a_slot_is_refused() {
+    let call = Call::Broadcast { bytes: 1000, root: 1 };
+    let begin = |rank: u32, slot_bytes: u32| {
+        // A schedule for longer messages than the slots of the receiver hold.
+        let shape = Shape {
+            rank,
+            ranks: 2,
+            slot_bytes: 4096,
+            slots: 4,
+            is_in_place: false,
+            hosts: &[0, 1],
+        };
+        let schedule = Arc::new(Schedule::new(&call, Algorithm::Direct, &shape));
+        let mut rank = Rank::new(rank, 2, 4);
+        rank.bound_slots(slot_bytes);
+        rank.start(&call, schedule, Protocol::Staged).expect("no message has come");
+        rank
+    };
+    let mut root = begin(1, 4096);
+    let mut outputs = std::iter::from_fn(|| root.poll());
+    let header = outputs.find_map(|output| match output {
+        Output::Write(write) => Some(write.header),
+        _ => None,
+    });
+    let header = header.expect("the root sends");
+    assert_eq!(begin(0, 1000).handle_arrival(1, header), Ok(()));
+    assert_eq!(begin(0, 999).handle_arrival(1, header), Err(RankError::Invalid { peer: 1 }));
 }

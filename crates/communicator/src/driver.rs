@@ -112,6 +112,7 @@ impl Driver {
         let Parts { context, jetty, own, connections, slots, eager, status, seal, options } = parts;
         let mut rank = Rank::new(own, connections.ranks(), options.slots);
         rank.return_late();
+        rank.bound_slots(options.slot_bytes);
         let outbox = Outbox::new(own, options.means());
         for to in 0..connections.ranks() {
             if connections.get(to).is_some_and(|connection| connection.near.is_some()) {
@@ -378,7 +379,8 @@ impl Driver {
             Target::Output(offset) => {
                 let key = self.jobs.get(&work).and_then(|job| job.keys.get(&to));
                 let (key, base) = *key.expect("the state machine waits for the key");
-                Goal { key, offset: base + offset }
+                // The base comes from the other rank, whose NIC refuses what is out of range.
+                Goal { key, offset: base.saturating_add(offset) }
             }
         };
         if let Some(connection) = self.connections.get(to)

@@ -3,7 +3,7 @@
 use crate::driver::Parts;
 use crate::error::Error;
 use crate::lending::{Seal, SealKey};
-use crate::member::Member;
+use crate::member::{Choices, Member};
 use crate::near;
 use crate::options::Options;
 use crate::rendezvous::{self, Rendezvous};
@@ -140,10 +140,10 @@ pub(crate) fn connect(
         token,
         slots: slots.key(),
         status: status.segment().key(),
-        shape: (options.slots, options.slot_bytes),
+        choices: Choices::of(&options),
         seal: seal.key(),
     };
-    let members = meet(&own, ranks, rendezvous, &options)?;
+    let members = meet(&own, (rank, ranks), rendezvous, &options)?;
     let means = (&context, &jetty, &slots);
     let mut arrivals = Arrivals::new(rank, members.len());
     let mut connections = mesh(rank, &members, means, (&mut arrivals, deadline))?;
@@ -183,7 +183,7 @@ fn check(rank: u32, ranks: u32, options: &Options) -> Result<(), Error> {
 /// Exchanges the records of all ranks.
 fn meet(
     own: &Member,
-    ranks: u32,
+    (rank, ranks): (u32, u32),
     rendezvous: &mut dyn Rendezvous,
     options: &Options,
 ) -> Result<Vec<Member>, Error> {
@@ -195,10 +195,12 @@ fn meet(
                 .to_string(),
         )
     })?;
-    match members.iter().position(|member| member.shape != own.shape) {
-        Some(rank) => Err(Error::Option(format!(
-            "rank {rank} has {} slots of {} bytes, but this rank {} of {}: choose the same",
-            members[rank].shape.0, members[rank].shape.1, own.shape.0, own.shape.1
+    let differ = |member: &Member| own.choices.first_difference(&member.choices);
+    let different = (0..).zip(&members).find_map(|(at, member)| Some((at, differ(member)?)));
+    match different {
+        Some((other, [mine, theirs])) => Err(Error::Option(format!(
+            "ranks disagree: rank {other} has {theirs}, but rank {rank} has {mine}; \
+             choose the same options at all ranks"
         ))),
         None => Ok(members),
     }

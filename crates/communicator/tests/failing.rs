@@ -3,7 +3,7 @@
 mod ranks;
 
 use fairway_communicator::{
-    Call, Communicator, Error, Failure, Options, Reduction, Rendezvous, TcpRendezvous,
+    Algorithm, Call, Communicator, Error, Failure, Options, Reduction, Rendezvous, TcpRendezvous,
 };
 use ranks::{free_address, group, options};
 use std::io::Write;
@@ -192,7 +192,31 @@ fn options_that_differ_are_refused() {
         let (first, second) = (scope.spawn(join(0, 8)), scope.spawn(join(1, 16)));
         for thread in [first, second] {
             let error = thread.join().expect("no panic").unwrap_err().to_string();
-            assert!(error.contains("8 of 262144") || error.contains("16 of 262144"), "{error}");
+            assert!(error.contains("ranks disagree: "), "{error}");
+            let both = error.contains("has 8 slots of 262144") && error.contains("has 16 slots");
+            assert!(both, "{error}");
+        }
+    });
+}
+
+#[test]
+fn algorithms_that_differ_are_refused_before_the_first_call() {
+    let address = free_address();
+    std::thread::scope(|scope| {
+        let join = |rank: u32, algorithm: Option<Algorithm>| {
+            let address = address.clone();
+            move || {
+                // The costs would be measured, by calls.
+                let options = Options { algorithm, costs: None, ..options() };
+                let mut rendezvous = TcpRendezvous::new(&address, "test", rank, 2);
+                Communicator::new(rank, 2, &mut rendezvous, options).map(drop)
+            }
+        };
+        let threads = [join(0, Some(Algorithm::Ring)), join(1, None)].map(|join| scope.spawn(join));
+        for thread in threads {
+            let error = thread.join().expect("no panic").unwrap_err().to_string();
+            let both = error.contains("the algorithm ring") && error.contains("no algorithm");
+            assert!(both && error.contains("ranks disagree: "), "{error}");
         }
     });
 }

@@ -268,3 +268,14 @@ fn received(region: Region) -> Option<StepIndex> {
         Region::Input(_) | Region::Output(_) => None,
     }
 }
+
+impl Region {
+    /// The memory of a region in a buffer.
+    fn in_buffer(self) -> Option<Memory> {
+        match self {
+            Region::Input(span) => Some(Memory::Input(span)),
+            Region::Output(span) => Some(Memory::Output(span)),
+            Region::Received(_) => None,
+        }
+    }
+}
