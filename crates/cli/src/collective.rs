@@ -9,12 +9,13 @@ mod table;
 
 use crate::failure::Failure;
 use crate::net::NetOptions;
-use crate::process;
+use crate::process::{self, Helper};
 use crate::quantity;
 use clap::Args;
 use fairway_communicator::{Algorithm, Communicator, ElementType, Options, Reduction};
 use group::Place;
 use measure::Operation;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 /// Examples for `--help`.
@@ -35,6 +36,9 @@ The columns are those of nccl-tests: algbw is the size divided by the time, and 
 by what the operation must move, so that it can be compared with the rate of a link. Times are the
 mean of the iterations, at the slowest rank. #wrong counts elements that differ from a computation
 at each rank.";
+
+/// Time between two looks at the ranks that this process has started.
+const CHECK: Duration = Duration::from_millis(50);
 
 /// `fairway collective`.
 #[derive(Clone, Debug, Args)]
@@ -99,7 +103,7 @@ pub(crate) struct CollectiveOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     iters: Option<u32>,
 
-    /// Time after which an operation that has not ended fails
+    /// Time after which an operation fails that has not ended, and the start if ranks are missing
     #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "60s")]
     timeout: Duration,
 
@@ -131,7 +135,7 @@ pub(crate) fn run(options: &CollectiveOptions) -> Result<(), Failure> {
             able.collect::<Vec<_>>().join(", ")
         )));
     }
-    let (place, _helpers) = group::find(options)?;
+    let (place, mut helpers) = group::find(options)?;
     if options.root >= place.ranks {
         return Err(Failure::usage(format!(
             "--root {}: the ranks are 0 to {}",
@@ -139,7 +143,7 @@ pub(crate) fn run(options: &CollectiveOptions) -> Result<(), Failure> {
             place.ranks - 1
         )));
     }
-    let communicator = join(options, &place)?;
+    let communicator = join(options, &place, &mut helpers)?;
     measure::all(options, &communicator, |row| {
         if place.rank != 0 {
             return Ok(());
@@ -152,8 +156,12 @@ pub(crate) fn run(options: &CollectiveOptions) -> Result<(), Failure> {
     })
 }
 
-/// Joins the group.
-fn join(options: &CollectiveOptions, place: &Place) -> Result<Communicator, Failure> {
+/// Joins the group, unless one of the ranks that this process has started ends before that.
+fn join(
+    options: &CollectiveOptions,
+    place: &Place,
+    helpers: &mut [Helper],
+) -> Result<Communicator, Failure> {
     let mut group = Options::default();
     let towards = place.reachable_address()?;
     group.context = options.net.builder(0, None);
@@ -161,10 +169,23 @@ fn join(options: &CollectiveOptions, place: &Place) -> Result<Communicator, Fail
         group.context = group.context.bind(towards);
     }
     group.timeout = options.timeout;
+    group.setup_timeout = options.timeout;
     group.algorithm = options.algorithm;
-    let mut rendezvous = place.rendezvous();
-    let joined = Communicator::new(place.rank, place.ranks, &mut rendezvous, group);
-    let communicator = joined.map_err(failed)?;
+    let (mut rendezvous, rank, ranks) = (place.rendezvous(), place.rank, place.ranks);
+    let (sender, joined) = mpsc::channel();
+    // The thread waits for ranks that may have ended; then this process ends without it.
+    std::thread::spawn(move || {
+        let _ = sender.send(Communicator::new(rank, ranks, &mut rendezvous, group));
+    });
+    let communicator = loop {
+        match joined.recv_timeout(CHECK) {
+            Ok(joined) => break joined.map_err(failed)?,
+            Err(RecvTimeoutError::Timeout) => group::check_started(helpers)?,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Failure::failed("the thread that joins the group has ended"));
+            }
+        }
+    };
     if let Some(shortage) = communicator.socket_shortage() {
         eprintln!("fairway: {shortage}");
     }

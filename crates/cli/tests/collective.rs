@@ -6,6 +6,7 @@ use common::{DEADLINE, Running, ended_within, fairway, spawn};
 use serde_json::Value;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 const OPERATIONS: [&str; 10] = [
     "all-reduce",
@@ -135,6 +136,30 @@ fn rank_that_is_killed_is_named_by_the_others() {
         assert!(text.contains("rank 1 is gone"), "rank {at}: {text}");
     }
     let _ = ranks[1].wait();
+}
+
+#[test]
+fn rank_that_fails_at_the_start_ends_all_at_once() {
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let port = taken.local_addr().expect("it is bound").port();
+    drop(taken);
+    let started = std::time::Instant::now();
+    // Two ranks of one host cannot have the same port.
+    let bind = format!("127.0.0.1:{port}");
+    let ended = fairway(&["collective", "all-reduce", "--bind", &bind, "--size", "8"]);
+    ended.fails(1, &["already in use"]);
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+}
+
+#[test]
+fn ranks_that_do_not_come_are_named_after_the_time_limit() {
+    let started = std::time::Instant::now();
+    let arguments = ["collective", "barrier", "--rank=0", "--ranks=2", "--timeout=1s"];
+    let mut all = arguments.to_vec();
+    let address = free_address();
+    all.extend(["--rendezvous", &address]);
+    fairway(&all).fails(1, &["ranks 1 of 2"]);
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
 }
 
 #[test]

@@ -158,6 +158,19 @@ fn start_on_hosts(
     Ok((Place { rank: 0, ranks, rendezvous }, helpers))
 }
 
+/// Fails if one of the ranks that this process has started has ended. Rank 1 is the first.
+pub(super) fn check_started(helpers: &mut [Helper]) -> Result<(), Failure> {
+    for (rank, helper) in (1..).zip(helpers) {
+        if let Ok(Some(status)) = helper.0.try_wait() {
+            return Err(Failure::failed(format!(
+                "rank {rank} has ended before the ranks were connected ({status}): \
+                 its own message says why"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// The arguments without those that name hosts.
 fn without_hosts(arguments: impl Iterator<Item = String>) -> Vec<String> {
     let mut kept = Vec::new();
