@@ -220,3 +220,21 @@ fn algorithms_that_differ_are_refused_before_the_first_call() {
         }
     });
 }
+
+#[test]
+fn ranks_with_different_roots_are_both_named_although_one_has_ended_its_call() {
+    for _ in 0..5 {
+        let failures = group(2, &options(), |group| {
+            let mut data = [0u8; 4];
+            // A root has sent everything, and may learn of the failure by its next call.
+            let result = group.broadcast(&mut data, group.rank());
+            failure(result.and_then(|()| group.barrier())).to_string()
+        });
+        for text in &failures {
+            assert!(text.contains("ranks disagree: rank "), "{failures:#?}");
+            assert!(!text.contains("nothing yet") && !text.contains("called ;"), "{failures:#?}");
+            let both = text.contains("from rank 0") && text.contains("from rank 1");
+            assert!(both, "{failures:#?}");
+        }
+    }
+}

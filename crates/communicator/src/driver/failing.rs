@@ -1,6 +1,6 @@
 //! The end of a group: how it is found, reported and left.
 
-use super::Driver;
+use super::{Driver, Job};
 use crate::error::{Error, Failure};
 use crate::status::{self, Published};
 use fairway::Event;
@@ -59,7 +59,13 @@ impl Driver {
     pub(super) fn fail_by(&mut self, error: RankError) {
         match error {
             RankError::Mismatch { peer } => self.fail(self.mismatch(peer)),
-            RankError::Invalid { peer } => self.fail(Failure::Invalid { rank: peer }),
+            // Calls that differ are the likely reason, if this rank's own has ended already.
+            RankError::Invalid { peer } => match self.difference(peer) {
+                Some((own, call)) => {
+                    self.fail(Failure::Mismatch { one: (self.own, own), other: (peer, call) })
+                }
+                None => self.fail(Failure::Invalid { rank: peer }),
+            },
             // That rank has notified all others.
             RankError::Failed { peer, rank, reason } => match Reason::from_number(reason) {
                 Reason::Mismatch if rank == self.own => self.end(self.mismatch(peer)),
@@ -201,18 +207,28 @@ impl Driver {
 
     /// This rank and `peer` called different operations.
     fn mismatch(&self, peer: u32) -> Failure {
-        let last = self.jobs.values().next_back();
-        let (number, own) = last.map_or_else(
-            || (0, "nothing yet".to_string()),
-            |job| (job.number, job.description.clone()),
-        );
-        let published = self.read_status(peer);
-        let theirs = published.and_then(|published| {
-            let same = published.call(number).filter(|call| *call != own);
-            same.or_else(|| published.last().map(|last| last.1))
+        let (mine, theirs) = (self.status.published(), self.read_status(peer));
+        let under_way = self.jobs.values().next_back();
+        let differs = |job: &Job| {
+            let call = theirs.as_ref()?.call(job.number)?;
+            (call != job.description).then(|| (job.description.clone(), call))
+        };
+        let pair = under_way.and_then(differs);
+        // The call may have ended at this rank, such as that of a root which has sent everything.
+        let pair = pair.or_else(|| mine.as_ref()?.first_difference(theirs.as_ref()?));
+        let (own, call) = pair.unwrap_or_else(|| {
+            let last = |published: Option<Published>| Some(published?.last()?.1);
+            let own = under_way.map(|job| job.description.clone()).or_else(|| last(mine));
+            let own = own.unwrap_or_else(|| "nothing yet".to_string());
+            let call = last(theirs).filter(|call| *call != own);
+            (own, call.unwrap_or_else(|| "another operation".to_string()))
         });
-        let theirs = theirs.unwrap_or_else(|| "another operation".to_string());
-        Failure::Mismatch { one: (self.own, own), other: (peer, theirs) }
+        Failure::Mismatch { one: (self.own, own), other: (peer, call) }
+    }
+
+    /// The first calls with the same number that differ, of this rank and of `peer`.
+    fn difference(&self, peer: u32) -> Option<(String, String)> {
+        self.status.published()?.first_difference(&self.read_status(peer)?)
     }
 
     /// Two other ranks called different operations.
