@@ -108,8 +108,8 @@ pub(crate) fn connect(
 ) -> Result<Group, Error> {
     check(rank, ranks, &options)?;
     let deadline = rendezvous::deadline(options.setup_timeout);
-    // A group's ranks stay connected, however long they are idle.
-    let context = options.context.clone().evict_idle(None);
+    // A group's ranks stay connected, however long they are idle, and all may be on one host.
+    let context = options.context.clone().evict_idle(None).room_for_peers(ranks);
     // A rank passes a message on when it is complete, so messages to one rank must not share the
     // rate and all be complete at the end.
     let context = context.message_turn(options.slot_bytes).build()?;

@@ -98,6 +98,18 @@ fn every_operation_gives_the_bytes_of_a_plain_computation() {
     }
 }
 
+/// More ranks than a NIC has connections for one address by default.
+#[test]
+fn many_ranks_share_a_host() {
+    let ranks = 70;
+    let options = Options { slots: 4, slot_bytes: 4096, ..options() };
+    group(ranks, &options, |group| {
+        let mut data = [group.rank()];
+        group.all_reduce(&mut data, Reduction::Sum).expect("all-reduce");
+        assert_eq!(data, [(0..ranks).sum::<u32>()]);
+    });
+}
+
 /// Ranks of which one keeps its memory to itself.
 #[test]
 fn operations_work_where_some_ranks_share_memory_and_others_do_not() {
