@@ -125,6 +125,7 @@ pub(crate) fn run(options: &CollectiveOptions) -> Result<(), Failure> {
         process::end_with_parent(parent)?;
     }
     options.net.check()?;
+    measure::check_memory(options)?;
     if let Some(algorithm) = options.algorithm
         && !Algorithm::of(options.operation.kind()).contains(&algorithm)
     {

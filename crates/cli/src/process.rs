@@ -161,6 +161,14 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Memory of this host in bytes; `None` if the system does not report it.
+pub(crate) fn memory_bytes() -> Option<u64> {
+    let memory = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = memory.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kilobytes = line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?;
+    Some(kilobytes << 10)
+}
+
 /// Largest memory use of this process so far, in bytes; 0 if the system does not report it.
 pub(crate) fn peak_rss_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

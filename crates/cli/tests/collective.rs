@@ -196,6 +196,8 @@ fn impossible_requests_are_refused_with_a_remedy() {
     wrong(&["broadcast", "--root", "2"], &["--root 2", "0 to 1"]);
     wrong(&["barrier", "--rank", "0", "--ranks", "2"], &["--rendezvous"]);
     wrong(&["all-reduce", "--type", "f8"], &["bf16", "f8"]);
+    wrong(&["all-reduce", "--size", "9000G"], &["--size", "9000G", "memory"]);
+    wrong(&["all-reduce", "--sizes", "8..8192G"], &["--sizes", "memory"]);
     let alone = Running::start(&["collective", "barrier", "--ranks", "1"]);
     alone.line("barrier");
 }

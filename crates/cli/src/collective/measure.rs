@@ -3,6 +3,8 @@
 use super::table::{Column, Row};
 use super::{CollectiveOptions, failed};
 use crate::failure::Failure;
+use crate::process;
+use crate::quantity::show_size;
 use fairway_communicator::{
     Call, Communicator, ElementType, Kind, Message, Piece, Reduction, UnknownName, accumulate,
     divide,
@@ -15,6 +17,8 @@ use std::time::{Duration, Instant};
 const WARM_UP: u32 = 2;
 /// Least number of operations that are measured.
 const LEAST: u32 = 5;
+/// Buffers of the full size that a rank has at least: input, result to expect, and output.
+const BUFFERS: u64 = 3;
 /// Most operations that are measured.
 const MOST: u32 = 100_000;
 
@@ -105,6 +109,30 @@ impl Operation {
             _ => (ranks - 1.0) / ranks,
         }
     }
+}
+
+/// Refuses sizes for whose buffers this host has no memory.
+pub(super) fn check_memory(options: &CollectiveOptions) -> Result<(), Failure> {
+    let (name, size) = match (options.size, options.sizes) {
+        (Some(size), _) => ("--size", size),
+        (_, Some((_, last))) => ("--sizes", last),
+        _ => return Ok(()),
+    };
+    if options.operation == Operation::Barrier {
+        return Ok(());
+    }
+    let needed = size.saturating_mul(BUFFERS);
+    let have = process::memory_bytes();
+    if have.is_some_and(|have| needed > have) || usize::try_from(needed).is_err() {
+        return Err(Failure::usage(format!(
+            "{name}: buffers of {} take {} a rank, but this host has {} of memory",
+            show_size(size),
+            show_size(needed),
+            // Whole units of 1 MiB.
+            have.map_or_else(|| "less".to_string(), |have| show_size(have >> 20 << 20))
+        )));
+    }
+    Ok(())
 }
 
 /// A call of this rank: buffers, and the output to expect.
