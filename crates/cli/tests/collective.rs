@@ -185,6 +185,14 @@ fn ranks_with_different_algorithms_are_told_so() {
 }
 
 #[test]
+fn empty_buffers_have_no_bytes_in_any_row() {
+    for operation in ["gather", "scatter", "all-gather"] {
+        let rows = rows(&[operation, "--ranks", "3", "--size", "0"]);
+        assert_eq!(rows[0]["bytes"], 0, "{operation}: {}", rows[0]);
+    }
+}
+
+#[test]
 fn impossible_requests_are_refused_with_a_remedy() {
     let wrong = |arguments: &[&str], words: &[&str]| {
         let mut all = vec!["collective"];

@@ -315,7 +315,10 @@ impl Job {
         let ranks = u64::from(group.ranks());
         match operation {
             Operation::Gather | Operation::Scatter => {
-                self.input.len().min(self.expected.len().max(1)).max(1) as u64 * ranks
+                // The root has all parts on one side; the others have nothing there.
+                let (sent, received) = (self.input.len(), self.expected.len());
+                let part = if operation == Operation::Gather { sent } else { received };
+                part as u64 * ranks
             }
             _ => self.input.len().max(self.expected.len()) as u64,
         }
