@@ -31,13 +31,14 @@ pub(crate) fn family() -> Family {
 
 /// Speed of every device in Mb/s, instead of what the system reports.
 pub(crate) fn speed_mbps() -> Result<Option<i32>> {
-    in_range("FAIRWAY_NCCL_SPEED", 1..=i32::MAX, "set the speed in Mb/s")
+    in_range("FAIRWAY_NCCL_SPEED", 1..=i32::MAX, "set it to 1 to 2147483647, in Mb/s")
 }
 
 /// A builder of contexts, and all settings except the address.
 pub(crate) fn builder() -> Result<Builder> {
     let connections = in_range("FAIRWAY_NCCL_CONNECTIONS", 1..=8192, "set it to 1 to 8192")?;
-    let timeout = in_range("FAIRWAY_NCCL_PEER_TIMEOUT_MS", 100..=86_400_000, "set it in ms")?;
+    let remedy = "set it to 100 to 86400000, in ms";
+    let timeout = in_range("FAIRWAY_NCCL_PEER_TIMEOUT_MS", 100..=86_400_000, remedy)?;
     let mut builder = Context::builder()
         .limits(limits(connections.unwrap_or(CONNECTIONS)))
         .profile(profile(timeout.unwrap_or(PEER_TIMEOUT_MS)))
@@ -101,10 +102,10 @@ fn in_range<T>(name: &str, range: std::ops::RangeInclusive<T>, remedy: &str) -> 
 where
     T: FromStr<Err: Display> + PartialOrd + Display,
 {
-    match parsed(name)? {
-        Some(value) if !range.contains(&value) => {
-            Err(Failure::argument(format!("{name}={value}: {remedy}")))
-        }
-        other => Ok(other),
+    let Some(text) = variable(name) else { return Ok(None) };
+    match text.parse() {
+        Ok(value) if range.contains(&value) => Ok(Some(value)),
+        Ok(_) => Err(Failure::argument(format!("{name}={text}: {remedy}"))),
+        Err(error) => Err(Failure::argument(format!("{name}={text}: {error}; {remedy}"))),
     }
 }

@@ -99,15 +99,17 @@ fn the_sanitizer_finds_an_injected_bug() {
 #[test]
 fn settings_that_are_illegal_are_reported() {
     let Some(program) = compile("processes", false) else { return };
-    for (name, value) in [
-        ("FAIRWAY_PATHS", "257"),
-        ("FAIRWAY_EMULATE", "loss=often"),
-        ("FAIRWAY_NCCL_PEER_TIMEOUT_MS", "0"),
+    for (name, value, remedy) in [
+        ("FAIRWAY_PATHS", "257", "1 to 256"),
+        ("FAIRWAY_EMULATE", "loss=often", "often"),
+        ("FAIRWAY_NCCL_PEER_TIMEOUT_MS", "5", "100 to 86400000, in ms"),
+        ("FAIRWAY_NCCL_SPEED", "abc", "1 to 2147483647, in Mb/s"),
     ] {
         let (arguments, environment) = (&["exchange"][..], &[(name, value)][..]);
         let result = Run { program: &program, version: 12, arguments, environment }.output();
         let log = String::from_utf8_lossy(&result.stderr);
         assert!(!result.status.success() && log.contains(&format!("{name}={value}: ")), "{log}");
+        assert!(log.contains(remedy), "{log}");
     }
 }
 
