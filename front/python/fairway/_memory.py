@@ -436,6 +436,8 @@ class Context:
         for name in settings:
             if name not in self._SETTINGS:
                 raise TypeError(f"there is no setting {name!r}: use {', '.join(self._SETTINGS)}")
+        if timeout is not None and not timeout >= 0:
+            raise Invalid(f"timeout can't be {timeout}: use seconds, from 0 on")
         self.timeout = timeout
         self._native = _fairway.Nic({"bind": bind, "port": port, "paths": paths, "policy": policy,
                                      **settings})

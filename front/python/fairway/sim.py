@@ -40,8 +40,11 @@ def run(workload: Any = "permutation", *, hosts: Any = None, flows: bool = False
 
     Raises:
         SweepError: The tool is not there, or refuses the settings; the message says why.
+        ValueError: Both `hosts` and `nodes` were given.
     """
     if hosts is not None:
+        if "nodes" in settings:
+            raise ValueError("hosts and nodes are both the number of hosts: pass one of them")
         settings = {"nodes": hosts, **settings}
     names = [name for name, value in settings.items() if len(_values(value)) > 1]
     names += ["workload"] if len(_values(workload)) > 1 else []

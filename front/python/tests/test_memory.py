@@ -223,6 +223,11 @@ class ErrorTest(unittest.TestCase):
         with self.assertRaisesRegex(fairway.SystemFailure, "192.0.2.1"):
             fairway.Context("192.0.2.1")
 
+    def test_time_limit_of_a_context_is_checked(self):
+        for wrong in (-1, float("nan")):
+            with self.assertRaisesRegex(fairway.Invalid, f"timeout can't be {wrong}"):
+                fairway.Context("127.0.0.1", timeout=wrong)
+
     def test_peer_that_closed_is_gone(self):
         context, owner = fairway.Context("127.0.0.1"), fairway.Context("127.0.0.1")
         with context:

@@ -101,6 +101,10 @@ class PartsTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("set FAIRWAY_TOOL", done.stderr)
 
+    def test_number_of_hosts_has_one_name_at_a_time(self):
+        with self.assertRaisesRegex(ValueError, "hosts and nodes"):
+            fairway.sim.run("permutation", nodes=8, hosts=16)
+
     def test_environments_name_files_of_the_package(self):
         package = pathlib.Path(fairway.__file__).parent
         parts = {fairway.nccl_env: package / "lib" / "libnccl-net-fairway.so",
