@@ -6,6 +6,7 @@ use fairway_wire::roce::Tail;
 use libc::{c_int, c_uint};
 
 use crate::abi::*;
+use crate::outstanding::is_receive;
 
 /// Largest number of completions fetched from the provider at once.
 pub(crate) const BATCH: usize = 32;
@@ -58,15 +59,13 @@ pub(crate) fn to_c(
     completion: &Completion,
     datagram: impl FnOnce(&Completion) -> Option<PacketKind>,
 ) -> ibv_wc {
-    let received =
-        matches!(completion.kind, CompletionKind::Receive | CompletionKind::ReceiveWrite);
     let (imm_data, mut wc_flags): (u32, c_uint) = match completion.tail {
         Tail::Nothing => (0, 0),
         Tail::Immediate(value) => (value.to_be(), IBV_WC_WITH_IMM),
         Tail::Invalidate(key) => (key, IBV_WC_WITH_INV),
     };
     let mut sl = 0;
-    if received
+    if is_receive(completion)
         && completion.status == Status::Success
         && let Some(kind) = datagram(completion)
     {

@@ -19,6 +19,7 @@ use crate::guard::{
     EBUSY, EINVAL, Held, Result, UnackedEvents, lock, number, object, set_errno, status,
     uncancelled,
 };
+use crate::outstanding::{LastUser, Outstanding, Users};
 use crate::pointer::{Array, Handle, Last, Lockable, Out, Ptr};
 use crate::query::COMPLETIONS_MAX;
 use crate::{after_poll, cq_ex, query};
@@ -101,6 +102,8 @@ pub struct CompletionQueue {
     pub(crate) events: Arc<QueueEvents>,
     /// Datagram queue pairs that complete here; empty in most programs.
     datagrams: RwLock<HashSet<Qpn>>,
+    /// Queue pairs that complete here.
+    pairs: Users,
     /// Number of queue pairs that complete here.
     users: Mutex<u32>,
 }
@@ -113,6 +116,7 @@ pub struct Reading {
     /// Time stamps of the fetch, if the program requested them.
     pub(crate) stamps: Option<(u64, u64)>,
     pub(crate) stamped: bool,
+    last: LastUser,
 }
 
 // SAFETY: `create` makes every `ibv_cq`, as the first field of a boxed `CompletionQueue`.
@@ -146,16 +150,33 @@ impl CompletionQueue {
         })
     }
 
-    /// Counts a queue pair that completes here; `pair` is its number if it carries datagrams.
-    pub(crate) fn attach(&self, pair: Option<Qpn>) {
+    /// Fetches completions into `fetched` of `reading`, at most `room`. Returns their number; the
+    /// provider makes progress.
+    pub(crate) fn fetch(&self, reading: &mut Reading, room: usize) -> usize {
+        uncancelled(|| self.provider.poll(self.id, &mut reading.fetched[..room]))
+    }
+
+    /// Converts a completion that was fetched, and frees the places of its requests. `None` if its
+    /// queue pair was destroyed meanwhile.
+    pub(crate) fn take(&self, reading: &mut Reading, at: usize) -> Option<ibv_wc> {
+        let Reading { fetched, last, .. } = reading;
+        let completion = &fetched[at];
+        let wr_id = self.pairs.polled(last, completion)?;
+        Some(ibv_wc { wr_id, ..completion::to_c(completion, |received| self.datagram(received)) })
+    }
+
+    /// Counts a queue pair that completes here.
+    pub(crate) fn attach(&self, (pair, requests): (Qpn, &Arc<Outstanding>), datagrams: bool) {
         *lock(&self.users) += 1;
-        if let Some(pair) = pair {
+        self.pairs.add(pair, requests);
+        if datagrams {
             self.datagrams.write().unwrap_or_else(PoisonError::into_inner).insert(pair);
         }
     }
 
     /// Removes a queue pair that `attach` counted.
-    pub(crate) fn detach(&self, pair: Qpn) {
+    pub(crate) fn detach(&self, (pair, requests): (Qpn, &Arc<Outstanding>)) {
+        self.pairs.remove(pair, requests);
         self.datagrams.write().unwrap_or_else(PoisonError::into_inner).remove(&pair);
         // This comes last, because another thread may destroy the queue afterwards.
         *lock(&self.users) -= 1;
@@ -207,6 +228,7 @@ fn create<T: Handle<Object = CompletionQueue>>(
         current: completion::to_c(&Completion::EMPTY, |_| None),
         stamps: None,
         stamped: wanted.stamped,
+        last: LastUser::default(),
     };
     let channel = wanted.channel.map(Ptr::object).map(|channel| {
         channel.base.refcnt.add(1);
@@ -228,6 +250,7 @@ fn create<T: Handle<Object = CompletionQueue>>(
             device_state: Arc::clone(&owner.device_state),
             events,
             datagrams: RwLock::default(),
+            pairs: Users::default(),
             users: Mutex::new(0),
         },
     );
@@ -301,12 +324,13 @@ pub(crate) extern "C" fn poll(
     queue.reading.with(|reading| {
         while done < room {
             let part = (room - done).min(BATCH);
-            let fetched = &mut reading.fetched[..part];
-            let found = uncancelled(|| queue.provider.poll(queue.id, fetched));
-            for (to, completion) in completions[done..].iter_mut().zip(&reading.fetched[..found]) {
-                to.write(completion::to_c(completion, |received| queue.datagram(received)));
+            let found = queue.fetch(reading, part);
+            for at in 0..found {
+                if let Some(completion) = queue.take(reading, at) {
+                    completions[done].write(completion);
+                    done += 1;
+                }
             }
-            done += found;
             if found < part {
                 break;
             }

@@ -3,7 +3,6 @@
 use libc::{c_int, c_uint};
 
 use crate::abi::*;
-use crate::completion;
 use crate::cq::{self, CompletionQueue, Reading};
 use crate::guard::uncancelled;
 use crate::pointer::{Locked, Out, Ptr};
@@ -38,12 +37,15 @@ pub(crate) fn extended(base: ibv_cq) -> ibv_cq_ex {
 
 /// Fetches one completion into `reading`, which the queue's lock protects.
 fn fetch(queue: &CompletionQueue, reading: &mut Reading) -> c_int {
-    let fetched = &mut reading.fetched[..1];
-    if uncancelled(|| queue.provider.poll(queue.id, fetched)) == 0 {
-        uncancelled(crate::after_poll::polled);
-        return libc::ENOENT;
-    }
-    reading.current = completion::to_c(&reading.fetched[0], |received| queue.datagram(received));
+    reading.current = loop {
+        if queue.fetch(reading, 1) == 0 {
+            uncancelled(crate::after_poll::polled);
+            return libc::ENOENT;
+        }
+        if let Some(completion) = queue.take(reading, 0) {
+            break completion;
+        }
+    };
     reading.stamps = cq::stamps(reading);
     queue.ex.status.set(reading.current.status);
     queue.ex.wr_id.set(reading.current.wr_id);

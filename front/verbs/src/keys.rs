@@ -21,7 +21,7 @@ pub(crate) struct Key {
 
 /// Hasher that returns the key itself, because keys are already random.
 #[derive(Default)]
-struct KeyHasher(u64);
+pub(crate) struct KeyHasher(u64);
 
 impl Hasher for KeyHasher {
     fn finish(&self) -> u64 {

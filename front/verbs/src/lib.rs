@@ -52,6 +52,7 @@ mod memory;
 mod modify;
 mod open;
 mod operations;
+mod outstanding;
 pub mod pointer;
 mod post;
 mod qp;

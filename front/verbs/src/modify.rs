@@ -137,7 +137,11 @@ fn take_step(
 ) -> Result<()> {
     let change = |change: &Change| Ok(pair.provider.modify(pair.number, change)?);
     match (from, to) {
-        (_, IBV_QPS_RESET) => change(&Change::Reset),
+        (_, IBV_QPS_RESET) => {
+            change(&Change::Reset)?;
+            pair.outstanding.reset();
+            Ok(())
+        }
         (_, IBV_QPS_ERR) => change(&Change::Error),
         (_, IBV_QPS_INIT) => change(&init_change(kept)),
         (_, IBV_QPS_RTR) => {

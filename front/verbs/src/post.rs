@@ -62,10 +62,18 @@ impl Sends {
         }
     }
 
+    /// Puts a request into the batch, if the queue has a place for it.
+    pub(crate) fn add(&mut self, qp: &QueuePair, request: WorkRequest) -> Result<()> {
+        let position = qp.outstanding.place(self.batch.len(), request.id).ok_or(ENOMEM)?;
+        self.batch.push(WorkRequest { id: position, ..request });
+        Ok(())
+    }
+
     /// Posts the batch to the provider. Returns how many requests it accepted, and the error of the
     /// first that it refused.
     pub(crate) fn hand_over(&mut self, qp: &QueuePair) -> (usize, Option<Errno>) {
         let (taken, error) = uncancelled(|| qp.provider.post_send(qp.number, &self.batch));
+        qp.outstanding.sent(taken);
         if let Some(ring) = &mut self.inline {
             ring.taken(taken);
         }
@@ -217,11 +225,8 @@ pub(crate) extern "C" fn post_send(
                 && sends.batch.len() < BATCH
                 && refused.is_none()
             {
-                match convert(pair, sends, wr) {
-                    Ok(request) => {
-                        sends.batch.push(request);
-                        list = list.rest();
-                    }
+                match convert(pair, sends, wr).and_then(|request| sends.add(pair, request)) {
+                    Ok(()) => list = list.rest(),
                     Err(error) => refused = Some(error),
                 }
             }
@@ -246,7 +251,10 @@ pub(crate) extern "C" fn post_receive(
     let pair = qp.object();
     pair.receives.with(|receives| {
         receives.post(&pair.device_state, &*pair.provider, list, bad, |requests| {
-            pair.provider.post_receive(pair.number, requests)
+            let fitting = &requests[..requests.len().min(pair.outstanding.receive_room())];
+            let (taken, error) = pair.provider.post_receive(pair.number, fitting);
+            pair.outstanding.receiving(taken);
+            (taken, error)
         })
     })
 }

@@ -16,6 +16,7 @@ use crate::device_state::{DeviceState, PairEvents, Subject};
 use crate::guard::{EINVAL, EOPNOTSUPP, Held, Result, lock, object, set_errno, status};
 use crate::inline::{BATCH, InlineRing};
 use crate::keys::LastKey;
+use crate::outstanding::Outstanding;
 use crate::pointer::{Handle, Last, Lockable, Out, Ptr};
 use crate::post::Sends;
 use crate::query::{DEPTH_MAX, INLINE_MAX};
@@ -35,6 +36,7 @@ pub struct QueuePair {
     pub(crate) transport: Transport,
     pub(crate) cap: ibv_qp_cap,
     pub(crate) signal_all: bool,
+    pub(crate) outstanding: Arc<Outstanding>,
     pub(crate) sends: Held<Sends>,
     pub(crate) receives: Held<Receives>,
     /// Attributes set by `ibv_modify_qp`.
@@ -186,6 +188,10 @@ fn create(wanted: &Wanted<'_>) -> Result<(*mut ibv_qp, ibv_qp_cap)> {
         inline,
         building: Building::default(),
     };
+    let receive_depth = shared.is_none().then_some(cap.max_recv_wr);
+    let outstanding = Arc::new(Outstanding::new(cap.max_send_wr, receive_depth));
+    sending.attach((number, &outstanding), false);
+    receiving.attach((number, &outstanding), wanted.transport == Transport::Ud);
     let mut pair = Box::<QueuePair>::new_uninit();
     let object = pair.as_mut_ptr() as usize;
     let subject = Subject { object, events: Arc::clone(&owner.events), unacked: Arc::default() };
@@ -201,6 +207,7 @@ fn create(wanted: &Wanted<'_>) -> Result<(*mut ibv_qp, ibv_qp_cap)> {
             transport: wanted.transport,
             cap,
             signal_all: init.sq_sig_all != 0,
+            outstanding,
             // SAFETY: both locks move into the box here, and stay there.
             sends: unsafe { Held::new(sends) },
             // SAFETY: likewise.
@@ -212,8 +219,6 @@ fn create(wanted: &Wanted<'_>) -> Result<(*mut ibv_qp, ibv_qp_cap)> {
     );
     owner.device_state.add_pair(number.value(), Arc::clone(&pair.events));
     lock(&owner.held).pairs.insert(number);
-    sending.attach(None);
-    receiving.attach((wanted.transport == Transport::Ud).then_some(number));
     if let Some(queue) = shared {
         *lock(&queue.users) += 1;
     }
@@ -317,8 +322,8 @@ extern "C" fn ibv_destroy_qp(qp: Last<'_, ibv_qp>) -> c_int {
             *lock(&shared.users) -= 1;
         }
         // If both are the same queue, it has counted the pair twice.
-        sending.detach(pair.number);
-        receiving.detach(pair.number);
+        sending.detach((pair.number, &pair.outstanding));
+        receiving.detach((pair.number, &pair.outstanding));
         pair.events.subject.drain();
         drop(qp.take());
         Ok(())

@@ -83,17 +83,13 @@ fn step_with(
 }
 
 /// Puts the incomplete request into the batch. Requests beyond the batch's size are kept until
-/// `wr_complete`: it posts all of them, or as many as there is room for.
+/// `wr_complete`, which posts all of them; or none, if the queue has no place for one.
 fn close(pair: &QueuePair, sends: &mut Sends) -> Result<()> {
     let Some(open) = sends.building.open.take() else { return Ok(()) };
     if open.unaddressed {
         return Err(EINVAL);
     }
-    if sends.batch.len() as u32 >= pair.cap.max_send_wr {
-        return Err(crate::guard::ENOMEM);
-    }
-    sends.batch.push(post::flagged(pair, open.id, open.work, open.local, open.flags));
-    Ok(())
+    sends.add(pair, post::flagged(pair, open.id, open.work, open.local, open.flags))
 }
 
 /// Begins a request with the current values of `wr_id` and `wr_flags`.

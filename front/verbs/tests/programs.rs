@@ -245,6 +245,12 @@ fn threads_use_one_context_at_the_same_time() {
     run_over_both("threads");
 }
 
+/// A program that counts its requests never overruns its completion queues.
+#[test]
+fn requests_hold_their_places_until_their_completions_are_polled() {
+    run_over_both("outstanding");
+}
+
 /// A cancellation during a call leaves no lock held.
 #[test]
 fn polling_threads_are_cancelled_a_thousand_times() {
