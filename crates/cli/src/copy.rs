@@ -21,6 +21,7 @@ mod message;
 mod opening;
 mod refusal;
 mod server;
+mod source;
 mod stale;
 
 pub(crate) use client::copy;

@@ -127,6 +127,19 @@ fn sources_that_are_no_files_are_refused() {
     fairway(&["serve", "--dir", &scratch.text("nothing")]).fails(1, &["nothing"]);
 }
 
+/// The kernel tells a length of 0 for the one, and of a page for the other, if it is there.
+#[test]
+fn files_of_unknown_length_arrive_whole() {
+    let scratch = Scratch::new();
+    let (_server, address) = serve(&scratch, &[]);
+    for source in ["/proc/version", "/sys/kernel/mm/transparent_hugepage/enabled"] {
+        let Ok(bytes) = std::fs::read(source) else { continue };
+        let ended = fairway(&["copy", source, &format!("{address}/copy"), "--overwrite"]).ok();
+        assert!(ended.out.contains(&format!("{} bytes", bytes.len())), "{}", ended.out);
+        assert_eq!(std::fs::read(scratch.path("in/copy")).expect("it is there"), bytes);
+    }
+}
+
 #[test]
 fn a_killed_client_leaves_nothing() {
     let scratch = Scratch::new();

@@ -1,8 +1,5 @@
 //! The sending side of a file copy.
 
-use std::fs::File;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fairway::{Context, JettyOptions, Memory, Peer, Rights, Segment, SegmentKey, Status};
@@ -11,6 +8,7 @@ use serde_json::json;
 
 use super::hash;
 use super::message::{JETTY, MESSAGE_BYTES, Message};
+use super::source::Source;
 use crate::args::CopyOptions;
 use crate::failure::Failure;
 use crate::mailbox::Mailbox;
@@ -83,34 +81,6 @@ fn target(text: &str) -> Result<(&str, &str), Failure> {
         _ => Err(Failure::usage(format!(
             "'{text}' names no file on a server: write HOST[:PORT]/NAME, as storage1/big.img"
         ))),
-    }
-}
-
-struct Source {
-    file: File,
-    size: u64,
-    mode: u32,
-}
-
-impl Source {
-    fn open(path: &Path) -> Result<Self, Failure> {
-        let shown = path.display();
-        let failed = |error: std::io::Error| Failure::io(format!("read '{shown}'"), &error);
-        let metadata = std::fs::metadata(path).map_err(failed)?;
-        if metadata.is_dir() {
-            return Err(Failure::failed(format!(
-                "'{shown}' is a directory: copy its files one by one, or an archive of it (tar)"
-            )));
-        }
-        let kind = metadata.file_type();
-        if kind.is_fifo() || kind.is_socket() || kind.is_char_device() || kind.is_block_device() {
-            return Err(Failure::failed(format!(
-                "'{shown}' is no ordinary file: save what it holds to one first"
-            )));
-        }
-        let file = File::open(path).map_err(failed)?;
-        let mode = metadata.permissions().mode() & 0o777;
-        Ok(Source { size: file.metadata().map_err(failed)?.len(), file, mode })
     }
 }
 
