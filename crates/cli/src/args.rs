@@ -215,7 +215,7 @@ Latency:
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PerfOptions {
     /// The operation to measure (not with --server, which serves all of them)
-    #[arg(required_unless_present = "server", value_name = "OPERATION")]
+    #[arg(required_unless_present = "server", conflicts_with = "server", value_name = "OPERATION")]
     pub(crate) operation: Option<Operation>,
 
     /// Be the target: serve clients one after the other, whatever operation they measure

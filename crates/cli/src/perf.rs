@@ -123,7 +123,10 @@ fn both_sides(options: &PerfOptions, operation: Operation) -> Result<(), Failure
     let program = std::env::current_exe()
         .map_err(|error| Failure::io("find the path of this program", &error))?;
     let mut command = Command::new(program);
-    command.args(["perf", "--server", "--bind", "127.0.0.1:0", "--parent"]);
+    // The target's address has the family of this side's.
+    let six = options.net.bind.is_some_and(|bind| bind.address.is_ipv6());
+    let bind = if six { "[::1]:0" } else { "127.0.0.1:0" };
+    command.args(["perf", "--server", "--bind", bind, "--parent"]);
     command.arg(std::process::id().to_string());
     command.arg("--pin").arg(other.map_or("none".into(), |core| core.to_string()));
     command.args(server_arguments(options));

@@ -94,6 +94,12 @@ fn every_operation_is_measured_and_verified() {
 }
 
 #[test]
+fn both_sides_use_the_address_family_of_bind() {
+    let rows = rows(&["write", "--bind", "[::1]", "--size", "64", "--iters", "100"]);
+    check(&rows[0], "write", 64, 100);
+}
+
+#[test]
 fn latency_is_measured() {
     let runs: &[&[&str]] = &[
         &["write"],

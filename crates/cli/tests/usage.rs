@@ -55,6 +55,7 @@ const WRONG_USAGE: &[(&[&str], &[&str])] = &[
     (&["perf", "write", "--prometheus", "here"], &["'here'", "9400"]),
     (&["top", "--interval", "1"], &["'1'", "200ms"]),
     (&["perf", "write", "--ping-pong", "--latency"], &["--ping-pong", "send"]),
+    (&["perf", "--server", "write"], &["--server", "OPERATION"]),
     (
         &["perf", "--server", "--connect", "x"],
         &["--server", "--connect", "fairway perf [OPTIONS] <OP"],
