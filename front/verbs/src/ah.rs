@@ -8,6 +8,7 @@ use libc::c_int;
 use crate::abi::*;
 use crate::device::Context;
 use crate::guard::{EINVAL, Result, number, object, status};
+use crate::memory::Member;
 use crate::pointer::{Array, Handle, Last, Out, Ptr};
 use crate::query;
 
@@ -17,6 +18,7 @@ pub struct AddressHandle {
     base: ibv_ah,
     /// The provider's identifier of the address.
     pub(crate) address: u64,
+    _member: Member,
 }
 
 // SAFETY: `create` makes every `ibv_ah`, as the first field of a boxed `AddressHandle`.
@@ -48,7 +50,7 @@ fn create(pd: Ptr<'_, ibv_pd>, attr: &ibv_ah_attr) -> Result<*mut ibv_ah> {
     let address = resolve(owner, owner.device_state.provider()?, attr)?;
     let handle = owner.device_state.number();
     let base = ibv_ah { context: context.raw(), pd: pd.raw(), handle };
-    Ok(ibv_ah::give(Box::new(AddressHandle { base, address })))
+    Ok(ibv_ah::give(Box::new(AddressHandle { base, address, _member: pd.object().member() })))
 }
 
 #[unsafe(no_mangle)]

@@ -1,6 +1,7 @@
 //! Protection domains and memory regions.
 
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use fairway::Rights;
@@ -11,7 +12,7 @@ use libc::{c_int, c_uint, c_void};
 
 use crate::abi::*;
 use crate::device::Context;
-use crate::guard::{EINVAL, EOPNOTSUPP, Errno, Result, lock, object, status};
+use crate::guard::{EBUSY, EINVAL, EOPNOTSUPP, Errno, Result, lock, object, status};
 use crate::keys::Key;
 use crate::pointer::{Handle, Last, Ptr};
 
@@ -22,6 +23,18 @@ pub struct Domain {
     base: ibv_pd,
     /// The provider's number of the domain.
     pub(crate) number: u32,
+    /// The domain that this one is another handle of.
+    _parent: Option<Member>,
+    members: Arc<AtomicU32>,
+}
+
+/// Membership of an object in a domain, which is not freed before its last object.
+pub(crate) struct Member(Arc<AtomicU32>);
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
 }
 
 // SAFETY: `Domain::give` makes every `ibv_pd`, as the first field of a boxed `Domain`.
@@ -30,9 +43,15 @@ unsafe impl Handle for ibv_pd {
 }
 
 impl Domain {
-    fn give(context: Ptr<'_, ibv_context>, number: u32) -> *mut ibv_pd {
+    fn give(context: Ptr<'_, ibv_context>, number: u32, parent: Option<Member>) -> *mut ibv_pd {
         let base = ibv_pd { context: context.raw(), handle: number };
-        ibv_pd::give(Box::new(Domain { base, number }))
+        ibv_pd::give(Box::new(Domain { base, number, _parent: parent, members: Arc::default() }))
+    }
+
+    /// Counts an object in the domain, until the result is dropped.
+    pub(crate) fn member(&self) -> Member {
+        self.members.fetch_add(1, Ordering::Relaxed);
+        Member(Arc::clone(&self.members))
     }
 
     /// The context that the domain was created with.
@@ -44,12 +63,15 @@ impl Domain {
 
 #[unsafe(no_mangle)]
 extern "C" fn ibv_alloc_pd(context: Ptr<'_, ibv_context>) -> *mut ibv_pd {
-    object(|| Ok(Domain::give(context, context.object().device_state.number())))
+    object(|| Ok(Domain::give(context, context.object().device_state.number(), None)))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn ibv_dealloc_pd(pd: Last<'_, ibv_pd>) -> c_int {
     status(|| {
+        if pd.object().members.load(Ordering::Acquire) != 0 {
+            return Err(EBUSY);
+        }
         drop(pd.take());
         Ok(())
     })
@@ -66,7 +88,8 @@ pub(crate) extern "C" fn alloc_parent_domain(
         if attr.comp_mask & !3 != 0 {
             return Err(EINVAL);
         }
-        Ok(Domain::give(context, parent.object().number))
+        let parent = parent.object();
+        Ok(Domain::give(context, parent.number, Some(parent.member())))
     })
 }
 
@@ -124,6 +147,7 @@ struct Registered {
     address: u64,
     segment: SegmentId,
     provider: Arc<dyn Provider>,
+    member: Member,
 }
 
 /// Access flags that registration accepts.
@@ -245,8 +269,8 @@ fn enter(wanted: &Wanted<'_>) -> Result<(u32, Registered)> {
         .keys
         .insert(region.r_key, Key { segment: region.segment, address, writable });
     lock(&context.held).segments.insert(region.segment);
-    let provider = Arc::clone(provider);
-    Ok((region.r_key, Registered { address, segment: region.segment, provider }))
+    let (provider, member) = (Arc::clone(provider), pd.object().member());
+    Ok((region.r_key, Registered { address, segment: region.segment, provider, member }))
 }
 
 /// Deregisters memory at the provider.
@@ -327,7 +351,7 @@ extern "C" fn ibv_dereg_mr(mr: Last<'_, ibv_mr>) -> c_int {
 /// same.
 fn change(
     region: &Region,
-    registered: &Registered,
+    registered: &mut Registered,
     pd: Ptr<'_, ibv_pd>,
     access: c_uint,
 ) -> Result<()> {
@@ -342,10 +366,11 @@ fn change(
         check_mapped(start as usize, length, true)?;
     }
     let domain = pd.object().number;
-    let Registered { address, segment, ref provider } = *registered;
+    let Registered { address, segment, ref provider, .. } = *registered;
     provider.change_memory(segment, rights(access), domain)?;
     let key = Key { segment, address, writable };
     region.context().device_state.keys.replace(region.base.lkey.get(), key);
+    registered.member = pd.object().member();
     region.base.pd.set(pd.raw());
     region.access.set(access);
     Ok(())
@@ -400,7 +425,7 @@ extern "C" fn ibv_rereg_mr(
     let mut outcome = IBV_REREG_MR_ERR_INPUT;
     let failed = status(|| {
         let registered = &mut *lock(&region.registered);
-        // SAFETY: a program frees a domain after it has deregistered the memory in it.
+        // SAFETY: the domain counts the region as its member, so it has not been freed.
         let now = || unsafe { Ptr::kept(region.base.pd.get()) };
         let pd = pd.filter(|_| new_domain).unwrap_or_else(now);
         let access = if new_access { access as c_uint } else { region.access.get() };

@@ -16,6 +16,7 @@ use crate::device_state::{DeviceState, PairEvents, Subject};
 use crate::guard::{EINVAL, EOPNOTSUPP, Held, Result, lock, object, set_errno, status};
 use crate::inline::{BATCH, InlineRing};
 use crate::keys::LastKey;
+use crate::memory::Member;
 use crate::outstanding::Outstanding;
 use crate::pointer::{Handle, Last, Lockable, Out, Ptr};
 use crate::post::Sends;
@@ -43,6 +44,7 @@ pub struct QueuePair {
     pub(crate) attr: Mutex<ibv_qp_attr>,
     q_key: AtomicU32,
     pub(crate) events: Arc<PairEvents>,
+    _member: Member,
 }
 
 // SAFETY: `create` makes every `ibv_qp`, as the first field of a boxed `QueuePair`.
@@ -215,6 +217,7 @@ fn create(wanted: &Wanted<'_>) -> Result<(*mut ibv_qp, ibv_qp_cap)> {
             attr: Mutex::new(zeroed()),
             q_key: AtomicU32::new(0),
             events,
+            _member: pd.object().member(),
         },
     );
     owner.device_state.add_pair(number.value(), Arc::clone(&pair.events));

@@ -10,6 +10,7 @@ use libc::c_int;
 use crate::abi::*;
 use crate::device_state::{DeviceState, SharedEvents, Subject};
 use crate::guard::{EBUSY, EINVAL, EOPNOTSUPP, Held, Result, lock, object, status};
+use crate::memory::Member;
 use crate::pointer::{Handle, Last, List, Out, Ptr};
 use crate::query::DEPTH_MAX;
 use crate::receives::Receives;
@@ -26,6 +27,7 @@ pub struct SharedQueue {
     attr: ibv_srq_attr,
     /// Number of queue pairs that take their receives from this queue.
     pub(crate) users: Mutex<u32>,
+    _member: Member,
 }
 
 // SAFETY: `create` makes every `ibv_srq`, as the first field of a boxed `SharedQueue`.
@@ -71,6 +73,7 @@ fn create(pd: Ptr<'_, ibv_pd>, init: &mut ibv_srq_init_attr) -> Result<*mut ibv_
             events,
             attr: *attr,
             users: Mutex::new(0),
+            _member: pd.object().member(),
         },
     );
     Ok(ibv_srq::give(queue))

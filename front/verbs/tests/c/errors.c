@@ -249,6 +249,45 @@ static void shared_queues(void)
     NONE(ibv_create_ah(pd, &ah), EINVAL);
 }
 
+/* A domain is freed after everything in it. */
+static void domains(void)
+{
+    struct ibv_pd *own = ibv_alloc_pd(context), *other = ibv_alloc_pd(context);
+    struct ibv_mr *mr = ibv_reg_mr(own, buffer, sizeof buffer, IBV_ACCESS_LOCAL_WRITE);
+    CHECK(own && other && mr);
+    REFUSED(ibv_dealloc_pd(own), EBUSY);
+    CHECK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, other, NULL, 0, 0) == 0);
+    REFUSED(ibv_dealloc_pd(other), EBUSY);
+    int translation = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD;
+    CHECK(ibv_dealloc_pd(own) == 0 && (own = ibv_alloc_pd(context)));
+    CHECK(ibv_rereg_mr(mr, translation, own, buffer, 64, 0) == 0);
+    CHECK(ibv_dealloc_pd(other) == 0);
+    REFUSED(ibv_dealloc_pd(own), EBUSY);
+    CHECK(ibv_dereg_mr(mr) == 0);
+    struct ibv_cq *cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+    struct ibv_qp_init_attr init = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD};
+    struct ibv_qp *qp = ibv_create_qp(own, &init);
+    CHECK(cq && qp);
+    REFUSED(ibv_dealloc_pd(own), EBUSY);
+    CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(cq) == 0);
+    struct ibv_srq_init_attr shared = {.attr = {.max_wr = 4, .max_sge = 1}};
+    struct ibv_srq *srq = ibv_create_srq(own, &shared);
+    CHECK(srq);
+    REFUSED(ibv_dealloc_pd(own), EBUSY);
+    CHECK(ibv_destroy_srq(srq) == 0);
+    struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
+    CHECK(ibv_query_gid(context, 1, 0, &attr.grh.dgid) == 0);
+    struct ibv_ah *ah = ibv_create_ah(own, &attr);
+    CHECK(ah);
+    REFUSED(ibv_dealloc_pd(own), EBUSY);
+    CHECK(ibv_destroy_ah(ah) == 0);
+    struct ibv_parent_domain_init_attr parent_init = {.pd = own};
+    struct ibv_pd *parent = ibv_alloc_parent_domain(context, &parent_init);
+    CHECK(parent);
+    REFUSED(ibv_dealloc_pd(own), EBUSY);
+    CHECK(ibv_dealloc_pd(parent) == 0 && ibv_dealloc_pd(own) == 0);
+}
+
 /* A child that does not use verbs is unharmed, and may use them afresh. */
 static void children(void)
 {
@@ -272,6 +311,7 @@ int main(void)
     completion_queues();
     queue_pairs();
     shared_queues();
+    domains();
     children();
     CHECK(ibv_dealloc_pd(pd) == 0 && ibv_close_device(context) == 0);
     puts("all fine");
