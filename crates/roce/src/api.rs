@@ -5,7 +5,7 @@ use crate::work::{Pending, Send};
 use core::fmt;
 use fairway_device::pool::Index;
 use fairway_device::{CompletionQueueId, LocalRange, Ranges, Rights, ScatterList, SegmentId};
-use fairway_wire::roce::{Packet, RnrTimer, Tail};
+use fairway_wire::roce::{NakCode, Packet, RnrTimer, Tail};
 use fairway_wire::{Duration, Ecn, Psn, Qpn};
 
 /// The transport service of a queue pair.
@@ -506,6 +506,14 @@ pub enum Event {
         queue_pair: Qpn,
         /// The reason.
         status: Status,
+    },
+    /// The queue pair has refused a request of its peer, which no completion reports, and enters
+    /// the error state.
+    Refused {
+        /// The queue pair.
+        queue_pair: Qpn,
+        /// The reason.
+        code: NakCode,
     },
     /// All sends that had begun before [`Change::Drain`] have completed.
     Drained {

@@ -2,7 +2,7 @@
 //! congestion notifications. They are sent in PSN order, so that none acknowledges an earlier
 //! answer that has not been sent.
 
-use super::api::{AtomicExecution, Completion, Status, TokenSubject, Transmit};
+use super::api::{AtomicExecution, Completion, Event, Status, TokenSubject, Transmit};
 use super::queue_pair::QueuePair;
 use super::resources::{ResourceKind, Stage};
 use super::responder::{Incoming, target};
@@ -37,6 +37,9 @@ impl QueuePair {
             // The refusal acknowledges everything before it.
             self.responder.ack_due = None;
             if let Some(status) = self.responder.fatal.take() {
+                if let (Syndrome::Nak(code), Status::Flushed) = (syndrome, status) {
+                    shared.events.push_back(Event::Refused { queue_pair: self.number, code });
+                }
                 self.end(shared, status);
             }
             return Some(nak);

@@ -102,7 +102,7 @@ impl Shared {
             ready: Ring::new(limits.queue_pairs),
             executing: Ring::new(limits.queue_pairs),
             recalling: Ring::new(limits.queue_pairs),
-            events: VecDeque::with_capacity((limits.segments + 4 * limits.queue_pairs) as usize),
+            events: VecDeque::with_capacity((limits.segments + 5 * limits.queue_pairs) as usize),
             counters: Counters::default(),
             profile: *profile,
             leaving: None,

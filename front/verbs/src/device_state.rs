@@ -10,8 +10,9 @@ use fairway::without_signals;
 use fairway_device::{CompletionQueueId, SegmentId};
 use fairway_rdma::devices::Device;
 use fairway_rdma::{ForeignMemory, Listener, Management, Provider, Routed};
-use fairway_roce::{Event, MemoryRequest, ReceiveQueueId, Status};
+use fairway_roce::{Event, MemoryRequest, ReceiveQueueId};
 use fairway_wire::Qpn;
+use fairway_wire::roce::NakCode;
 
 use crate::abi::{
     IBV_EVENT_COMM_EST, IBV_EVENT_CQ_ERR, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_LAST_WQE_REACHED,
@@ -256,14 +257,16 @@ impl Listener for DeviceState {
             Event::LastReceive { queue_pair } => {
                 self.pair_event(queue_pair, raise(IBV_EVENT_QP_LAST_WQE_REACHED));
             }
-            Event::Fault { queue_pair, status: Status::RemoteAccess } => {
+            // These events are for the end that has refused a request (10.10.2.3): the other end
+            // gets a completion.
+            Event::Refused { queue_pair, code: NakCode::RemoteAccess } => {
                 self.pair_event(queue_pair, raise(IBV_EVENT_QP_ACCESS_ERR));
             }
-            Event::Fault { queue_pair, status: Status::RemoteInvalidRequest } => {
+            Event::Refused { queue_pair, code: NakCode::InvalidRequest } => {
                 self.pair_event(queue_pair, raise(IBV_EVENT_QP_REQ_ERR));
             }
             // Every other failure is reported by a completion.
-            Event::Fault { .. } | Event::SegmentReleased { .. } => {}
+            Event::Fault { .. } | Event::Refused { .. } | Event::SegmentReleased { .. } => {}
             Event::Overrun { queue } => {
                 if let Some(events) = read(&self.queues).get(&queue) {
                     events.subject.raise(IBV_EVENT_CQ_ERR);

@@ -251,6 +251,12 @@ fn requests_hold_their_places_until_their_completions_are_polled() {
     run_over_both("outstanding");
 }
 
+/// Asynchronous events of refused requests are for the end that has refused them.
+#[test]
+fn refused_requests_raise_no_event_at_their_initiator() {
+    run_over_both("refused");
+}
+
 /// A cancellation during a call leaves no lock held.
 #[test]
 fn polling_threads_are_cancelled_a_thousand_times() {

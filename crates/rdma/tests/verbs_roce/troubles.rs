@@ -6,7 +6,7 @@ use fairway_roce::{
     Change, Event, QueuePairState, Reliability, RemoteAddress, Status, Transport, Work, WorkRequest,
 };
 use fairway_ub::wire::Duration;
-use fairway_ub::wire::roce::Tail;
+use fairway_ub::wire::roce::{NakCode, Tail};
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };
 
@@ -91,6 +91,8 @@ fn a_wrong_key_is_refused_and_nothing_is_touched() {
         assert_eq!(there.memory.read((1 << 20) - 63, 63), [0; 63]);
         let fault = Event::Fault { queue_pair: pair.pairs[0], status: Status::RemoteAccess };
         here.recorder.event(fault);
+        let code = NakCode::RemoteAccess;
+        there.recorder.event(Event::Refused { queue_pair: pair.pairs[1], code });
         assert_eq!(here.provider.state(pair.pairs[0]), Some(QueuePairState::Error));
         // Operations posted after that are flushed.
         pair.post(0, 2, SEND, here.local(0, 64));

@@ -21,6 +21,14 @@ fn demand_refused(work: impl Fn(&Pair) -> Work, length: u32, status: Status) {
     let receive = pair.received(1);
     let ended = if length == 24 { Status::LocalLength } else { Status::Flushed };
     assert_eq!(receive, [(70, ended, 0)]);
+    // The end that refuses reports it, unless its completion does.
+    let code = match status {
+        Status::RemoteAccess => NakCode::RemoteAccess,
+        _ => NakCode::InvalidRequest,
+    };
+    let refused = Event::Refused { queue_pair: pair.pairs[1], code };
+    let mut events = core::iter::from_fn(|| pair.hosts[1].poll_event());
+    assert_eq!(events.any(|event| event == refused), ended == Status::Flushed, "{work:?}");
     assert_eq!([pair.hosts[0].in_use(), pair.hosts[1].in_use()], [[0; 3]; 2]);
 }
 

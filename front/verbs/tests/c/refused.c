@@ -26,10 +26,16 @@ static void demand(struct ibv_send_wr *wr, enum ibv_wc_status status)
     CHECK(found == 1 && wc.status == status);
 }
 
-static void demand_event(enum ibv_event_type type)
+/* Whether the end that refuses notices it. */
+static int is_noticed(void)
 {
     const char *provider = getenv("FAIRWAY_PROVIDER");
-    int wanted = provider && !strcmp(provider, "roce"), found = 0;
+    return provider && !strcmp(provider, "roce");
+}
+
+static void demand_event(enum ibv_event_type type)
+{
+    int wanted = is_noticed(), found = 0;
     struct ibv_async_event event;
     for (int tries = 0; tries < 100 || (found < wanted && tries < 60000); tries++) {
         usleep(1000);
@@ -74,18 +80,19 @@ int main(void)
     demand(&wr, IBV_WC_REM_ACCESS_ERR);
     demand_event(IBV_EVENT_QP_ACCESS_ERR);
     restart();
-    /* A receive that is too short is reported by completions, at both ends. */
+    /* A receive that is too short is reported by completions. */
     struct ibv_recv_wr receive = {.wr_id = 9}, *bad;
     struct ibv_wc wc;
     CHECK(ibv_post_recv(to, &receive, &bad) == 0);
     wr = (struct ibv_send_wr){.opcode = IBV_WR_SEND};
     demand(&wr, IBV_WC_REM_INV_REQ_ERR);
     int found = 0;
-    for (int tries = 0; !found && tries < 60000; tries++) {
+    for (int tries = 0; is_noticed() && !found && tries < 60000; tries++) {
         found = ibv_poll_cq(received, 1, &wc);
         usleep(1000);
     }
-    CHECK(found == 1 && wc.wr_id == 9 && wc.status == IBV_WC_LOC_LEN_ERR);
+    CHECK(found == is_noticed());
+    CHECK(!found || (wc.wr_id == 9 && wc.status == IBV_WC_LOC_LEN_ERR));
     struct ibv_async_event event;
     CHECK(ibv_get_async_event(context, &event) == -1 && errno == EAGAIN);
     CHECK(!ibv_destroy_qp(from) && !ibv_destroy_qp(to) && !ibv_dereg_mr(mr));
