@@ -139,3 +139,16 @@ fn structures_are_walked_and_what_is_found_is_right() {
     };
     assert!(measure(&cached).ops > 900);
 }
+
+/// All hosts follow chains in the memory of host 1, so every host needs the same chains.
+#[test]
+fn chains_of_several_hosts_lead_on() {
+    for (stack, hosts) in [(Stack::UbUrma, 3), (Stack::RoceIrn, 9), (Stack::UbLdst, 4)] {
+        for locality in [0, 50] {
+            let workload = WorkloadKind::PointerChase;
+            let base = Config { stack, workload, hosts, locality, ..Config::default() };
+            let report = measure(&Config { concurrency: 4, ops: 480, ..base });
+            assert_eq!((report.ops, report.compared), (480, report.bytes), "{stack:?} {hosts}");
+        }
+    }
+}

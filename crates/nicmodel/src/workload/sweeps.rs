@@ -96,9 +96,7 @@ impl Workload for Bulk {
 pub(crate) struct Chase {
     verb: Verb,
     length: u32,
-    hops: u64,
     locality: u64,
-    random: Random,
     /// Addresses that each actor visits: the order of its chain, drawn once.
     chains: Vec<Vec<u64>>,
     at: Vec<usize>,
@@ -108,42 +106,39 @@ pub(crate) struct Chase {
 impl Chase {
     pub(crate) fn new(config: &Config, actors: usize) -> Chase {
         let verb = if config.verb.is_incoming() { config.verb } else { Verb::Read };
-        let hops = config.ops.div_ceil(actors as u64) + 1;
+        let length = config.payload.max(8);
+        let end = memory_bytes(config)[EXPOSED] as u64 - u64::from(length);
         Chase {
             verb,
-            length: config.payload.max(8),
-            hops,
+            length,
             locality: u64::from(config.locality),
-            random: Random::new(config.seed ^ 0xABCDEF),
-            chains: vec![Vec::new(); actors],
+            chains: draw_chains(config, actors as u64, end),
             at: vec![0; actors],
             budget: Budget::new(config.ops),
         }
     }
 }
 
+/// Draws the chain of every actor. No node begins behind `end`.
+fn draw_chains(config: &Config, actors: u64, end: u64) -> Vec<Vec<u64>> {
+    let mut random = Random::new(config.seed ^ 0xABCDEF);
+    let hot = 4096u64;
+    let hops = config.ops.div_ceil(actors) + 1;
+    let nodes = hops * actors + 2;
+    let stride = (end / nodes / 64 * 64).clamp(64, 4096);
+    let mut node = |number: u64| {
+        // By construction, no line of one chain is a line of another.
+        let line = random.below(stride / 64) * 64;
+        let page = (number + 1) * stride;
+        let local = random.below(100) < u64::from(config.locality);
+        if local { hot + random.below(32) * 64 } else { (page + line).min(end / 64 * 64) }
+    };
+    (0..actors).map(|actor| (0..hops).map(|hop| node(actor * hops + hop)).collect()).collect()
+}
+
 impl Workload for Chase {
+    /// Writes the same nodes into the memory of every host, because the chains are drawn once.
     fn fill(&mut self, _host: usize, memory: &mut [u8]) {
-        let end = memory.len() as u64 - u64::from(self.length);
-        let hot = 4096u64;
-        let nodes = self.hops * self.chains.len() as u64 + 2;
-        let stride = (end / nodes / 64 * 64).clamp(64, 4096);
-        for actor in 0..self.chains.len() {
-            let first = actor as u64 * self.hops;
-            let mut chain = Vec::new();
-            for hop in 0..self.hops {
-                // By construction, no line of one chain is a line of another.
-                let line = self.random.below(stride / 64) * 64;
-                let page = (first + hop + 1) * stride;
-                let local = self.random.below(100) < self.locality;
-                chain.push(if local {
-                    hot + self.random.below(32) * 64
-                } else {
-                    (page + line).min(end / 64 * 64)
-                });
-            }
-            self.chains[actor] = chain;
-        }
         // Hot nodes are part of many chains, so they contain their own word, and only `chains`
         // holds the order.
         for chain in &self.chains {
