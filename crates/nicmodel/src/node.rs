@@ -280,17 +280,19 @@ impl Node {
         &self.memory[range.segment.index()][bytes_at(range)]
     }
 
-    /// Returns every server by name, with its number of units.
-    pub(crate) fn tallies(&self) -> Vec<(String, usize, Tally)> {
+    /// Returns every server by name, with its number of units and its counters of a run that ends at
+    /// `end`.
+    pub(crate) fn tallies(&self, end: u64) -> Vec<(String, usize, Tally)> {
         let servers = &self.servers;
         let mut list = Vec::new();
         let mut add = |name: &str, group: &[Server]| {
             let mut sum = Tally::default();
             let mut units = 0;
             for server in group {
-                sum.jobs += server.tally.jobs;
-                sum.held_ps += server.tally.held_ps;
-                sum.waited_ps += server.tally.waited_ps;
+                let tally = server.tally_until(end);
+                sum.jobs += tally.jobs;
+                sum.held_ps += tally.held_ps;
+                sum.waited_ps += tally.waited_ps;
                 units += server.units();
             }
             list.push((name.to_owned(), units, sum));

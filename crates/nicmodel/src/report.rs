@@ -48,7 +48,9 @@ impl Times {
 pub struct ServerUse {
     /// Name of the server, including its host.
     pub name: String,
-    /// Share of the time for which it was occupied.
+    /// Share of the time from the first operation's start to the end of the run in which it was
+    /// occupied, 0 to 1. A run ends after the last completion if lines or pages are still being
+    /// written back.
     pub utilisation: f64,
     /// Number of jobs.
     pub jobs: u64,
@@ -183,7 +185,7 @@ impl Report {
             compared,
             placed: world.ledger.bytes,
             phases,
-            servers: servers(world, elapsed),
+            servers: servers(world, began),
             figures,
             ..Report::default()
         }
@@ -191,14 +193,17 @@ impl Report {
     }
 }
 
-fn servers(world: &World, elapsed: u64) -> Vec<ServerUse> {
+fn servers(world: &World, began: u64) -> Vec<ServerUse> {
     let mut list = Vec::new();
+    // No job enters a server later than now, as `Server::tally_until` demands.
+    let end = world.events.now;
+    let elapsed = end.saturating_sub(began).max(1) as f64;
     for (host, node) in world.nodes.iter().enumerate() {
-        for (name, units, tally) in node.tallies() {
+        for (name, units, tally) in node.tallies(end) {
             if tally.jobs == 0 {
                 continue;
             }
-            let time = elapsed.max(1) as f64 * units as f64;
+            let time = elapsed * units as f64;
             list.push(ServerUse {
                 name: format!("host {host}: {name}"),
                 utilisation: tally.held_ps as f64 / time,

@@ -68,6 +68,19 @@ fn concurrency_raises_the_rate_until_a_server_is_busy_all_the_time() {
     }
 }
 
+/// A coherent fabric still returns evicted lines to their home when the last store has ended, and
+/// that occupies the home's servers. Both count: the time after the last store, and the work.
+#[test]
+fn no_server_is_occupied_for_longer_than_the_run() {
+    let workload = WorkloadKind::Incast;
+    let base = Config { workload, hosts: 17, ops: 200, ..config(Stack::Coherent, Verb::Store) };
+    for concurrency in [1, 64] {
+        for server in measure(&Config { concurrency, ..base.clone() }).servers {
+            assert!(server.utilisation <= 1.0 + 1e-9, "{concurrency}: {server:?}");
+        }
+    }
+}
+
 #[test]
 fn bandwidth_is_that_of_the_slowest_link() {
     for stack in [Stack::UbUrma, Stack::RoceDma] {
