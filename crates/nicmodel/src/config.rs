@@ -1,5 +1,7 @@
 //! The configuration of a run.
 
+mod operations;
+
 use crate::constants::Constants;
 use crate::error::ConfigError;
 
@@ -316,7 +318,7 @@ pub struct Config {
     /// How completions are detected.
     pub notice: Notice,
     /// Open loop: mean operations per microsecond of all initiators together; `None` for a closed
-    /// loop.
+    /// loop. Workloads whose next operation depends on an answer have a closed loop only.
     pub rate_mops: Option<f64>,
     /// Total number of operations.
     pub ops: u64,
@@ -429,6 +431,7 @@ impl Config {
         }
         self.check_caches()?;
         self.check_fanout()?;
+        self.check_operations()?;
         if self.workload == WorkloadKind::Setup {
             check_setup(self)?;
         }

@@ -105,6 +105,16 @@ pub enum ConfigError {
     /// A paging stack has a verb other than loads and stores.
     #[error("a paging stack knows loads and stores only: take --verb load or store")]
     PagingVerb,
+    /// The rate of arrivals is not positive, so that no operation would ever arrive.
+    #[error("--rate {0}: more than 0 is wanted, or leave --rate out for a closed loop")]
+    Rate(f64),
+    /// An open loop is requested for a workload whose next operation depends on an answer.
+    #[error(
+        "--rate {0}: this workload has no open loop, because its operations wait for the results \
+         of others: leave --rate out, or take bulk, incast, zipf, scan, scan-dirty, ycsb-a to \
+         ycsb-f or fanout"
+    )]
+    OpenLoop(f64),
     /// A fan-out is requested with a verb other than SEND, or in the oracle.
     #[error("fanout is for --verb send, and has no oracle (bulk has)")]
     FanoutVerb,
@@ -220,9 +230,6 @@ pub enum ModelError {
         /// Status of the operation.
         status: roce::Status,
     },
-    /// An open-loop arrival occurred for a workload whose actors wait for each other.
-    #[error("this workload has no open loop: leave --rate out")]
-    ClosedLoop,
     /// All operations have stopped before the run is over.
     #[error("nothing is left to happen, and the run is not over: report it")]
     Stalled,

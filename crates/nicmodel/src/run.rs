@@ -171,7 +171,7 @@ impl Run {
             match self.workload.next(actor, self.world.events.now, None)? {
                 Next::Issue(request) => self.issue(actor, request, began)?,
                 Next::Wait(_) | Next::Park | Next::Stop => {
-                    return Err(ModelError::ClosedLoop);
+                    unreachable!("a workload with an open loop has an operation for each arrival")
                 }
             }
         }

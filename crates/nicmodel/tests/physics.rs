@@ -1,7 +1,8 @@
 //! Properties of every queueing system and every transport, whatever the constants.
 
 use fairway_nicmodel::{
-    CachePolicy, Config, Notice, Ordering, Report, Stack, Verb, WorkloadKind, run,
+    CachePolicy, Config, ConfigError, ModelError, Notice, Ordering, Report, Stack, Verb,
+    WorkloadKind, run,
 };
 
 fn config(stack: Stack, verb: Verb) -> Config {
@@ -210,6 +211,36 @@ fn an_open_loop_has_a_knee() {
     assert!((low.mops / (closed.mops * 0.3) - 1.0).abs() < 0.1, "what is offered is carried");
     assert!(over.mops < closed.mops * 1.1, "and no more than is possible");
     assert!(!low.is_deterministic && low.p99_ns > low.p50_ns);
+}
+
+/// An arrival cannot wait for the result of an operation that no arrival has caused.
+#[test]
+fn workloads_that_wait_for_results_have_no_open_loop() {
+    use WorkloadKind::{
+        Barrier, Bulk, CasLock, PointerChase, Probe, Scan, Search, Share, Ycsb, Zipf,
+    };
+    let base = |stack, workload| Config {
+        workload,
+        rate_mops: Some(1.0),
+        ops: 200,
+        hosts: 3,
+        ..config(stack, Verb::Read)
+    };
+    for stack in [Stack::UbUrma, Stack::RoceIrn] {
+        let share = Share { reads: 1, fenced: true };
+        for workload in [Barrier, CasLock, PointerChase, Probe, Search, share] {
+            let refused = run(&base(stack, workload)).map(|report| report.ops);
+            let expected = Err(ModelError::Config(ConfigError::OpenLoop(1.0)));
+            assert_eq!(refused, expected, "{stack:?} {workload:?}");
+        }
+        let mut open = vec![Bulk, Zipf, Scan { dirty: false }, Scan { dirty: true }];
+        open.extend("ABCDEF".chars().map(Ycsb));
+        for workload in open {
+            measure(&base(stack, workload));
+        }
+        let never = Config { rate_mops: Some(0.0), ..base(stack, Bulk) };
+        assert_eq!(run(&never).err(), Some(ModelError::Config(ConfigError::Rate(0.0))));
+    }
 }
 
 #[test]

@@ -153,7 +153,8 @@ pub(crate) struct ModelOptions {
     #[arg(long, default_value = "poll", value_parser = notice)]
     completion: Notice,
 
-    /// Operations that arrive per microsecond, at random times: an open loop (bulk, zipf)
+    /// Operations that arrive per microsecond, at random times: an open loop (bulk, incast, zipf,
+    /// scan, scan-dirty, ycsb-a to ycsb-f, fanout)
     #[arg(long, value_name = "MOPS")]
     rate: Option<f64>,
 
