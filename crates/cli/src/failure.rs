@@ -40,7 +40,8 @@ pub enum Failure {
     /// The NIC model cannot have such a configuration. Exit status 2.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The NIC model ended without a report. Exit status 1.
+    /// The NIC model ended without a report. Exit status 2 if its configuration is the reason, and
+    /// otherwise 1.
     #[error(transparent)]
     Model(#[from] ModelError),
     /// The other side sent bytes that are not a message of the tool. Exit status 1.
@@ -61,6 +62,8 @@ impl Failure {
     /// Exit status of the process.
     pub fn exit_status(&self) -> u8 {
         match self {
+            // Some errors of a configuration show only when the model is built.
+            Failure::Model(ModelError::Config(_)) => 2,
             Failure::Failed(_) | Failure::Runtime(_) | Failure::Model(_) | Failure::Message(_) => 1,
             Failure::File { error, .. } => error.exit_status(),
             Failure::Usage(_)

@@ -66,6 +66,40 @@ fn options_that_a_stack_does_not_have_are_refused() {
     assert_eq!(object["payload"], 4096);
 }
 
+/// The engine would refuse each of these, in its own words and in the middle of the run.
+#[test]
+fn operations_that_the_engine_refuses_are_wrong_usage() {
+    let not_ordered = "loads and stores of ub-ldst are not ordered";
+    for (line, words) in [
+        ("--stack ub-ldst --verb load --without unordered", not_ordered),
+        ("--stack ub-ldst --workload hash-probe --without unordered", not_ordered),
+        ("--stack ub-ldst --verb load --order fence", "--order fence"),
+        ("--stack ub-ldst --verb load --order roi --oracle", not_ordered),
+        ("--stack ub-urma --verb read --order uno", "WRITEs and SENDs"),
+        ("--stack ub-urma --workload scan --order uno", "WRITEs and SENDs"),
+        ("--stack ub-urma --verb write --order uno --payload 8K", "at most 4096 bytes"),
+        ("--stack roce-bf --mtu 64", "256, 512, 1024, 2048 and 4096"),
+        ("--stack roce-bf --mtu 64 --workload setup", "256, 512, 1024, 2048 and 4096"),
+        ("--stack ub-urma --mtu 0", "1 to 32768"),
+        ("--stack ub-urma --policy cc=nonsense", "nonsense"),
+        ("--stack roce-irn --set irn_window=3", "power of two"),
+    ] {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        let (status, _, error) = nic(&arguments);
+        assert_eq!(status, Some(2), "{line}: {error}");
+        assert!(error.contains(words), "{line}: {error}");
+    }
+    for line in [
+        "--stack ub-ldst --verb load --order fence --order-percent 0",
+        "--stack ub-ldst --workload cas-lock --order fence",
+        "--stack ub-urma --verb write --order uno --payload 4K",
+    ] {
+        let arguments: Vec<&str> = line.split(' ').chain(["--ops", "20"]).collect();
+        let (status, _, error) = nic(&arguments);
+        assert_eq!(status, Some(0), "{line}: {error}");
+    }
+}
+
 #[test]
 fn a_round_trip_is_explained() {
     let (status, out, _) = nic(&["--stack", "ub-ldst", "--verb", "load", "--explain"]);

@@ -2,6 +2,8 @@
 
 mod operations;
 
+pub(crate) use operations::UB_MTU;
+
 use crate::constants::Constants;
 use crate::error::ConfigError;
 
@@ -174,6 +176,30 @@ pub enum Ordering {
     Fence,
     /// Unreliable (UNO): WRITE and SEND of one packet.
     Uno,
+}
+
+impl Ordering {
+    /// All orders.
+    pub const ALL: [Ordering; 6] = [
+        Ordering::None,
+        Ordering::Roi,
+        Ordering::Rot,
+        Ordering::Rol,
+        Ordering::Fence,
+        Ordering::Uno,
+    ];
+
+    /// Name of the order on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Ordering::None => "none",
+            Ordering::Roi => "roi",
+            Ordering::Rot => "rot",
+            Ordering::Rol => "rol",
+            Ordering::Fence => "fence",
+            Ordering::Uno => "uno",
+        }
+    }
 }
 
 /// What chooses the member of a service that receives a SEND.

@@ -96,6 +96,35 @@ pub enum ConfigError {
     /// An order of operations is requested on a RoCE stack.
     #[error("order is UB's: a RoCE queue pair is always strict")]
     RoceOrder,
+    /// An order of loads and stores is requested, which UB does not have.
+    #[error(
+        "--order {0}: loads and stores of ub-ldst are not ordered: take --order none, or --stack \
+         ub-urma, whose operations can be"
+    )]
+    OrderedLoad(&'static str),
+    /// The ablation that orders all operations is requested for loads and stores.
+    #[error(
+        "--without unordered: loads and stores of ub-ldst are not ordered: leave it out, or take \
+         --stack ub-urma, whose operations can be"
+    )]
+    UnorderedLoad,
+    /// Unreliable operations are requested that are neither WRITEs nor SENDs.
+    #[error(
+        "--order uno: only WRITEs and SENDs can be unreliable: take --verb write or send with \
+         --workload bulk or incast, or another order"
+    )]
+    UnreliableVerb,
+    /// An unreliable operation is longer than a packet.
+    #[error(
+        "--order uno: a payload of {payload} bytes, and an unreliable operation has one packet: \
+         take at most {mtu} bytes (--mtu), or another order"
+    )]
+    UnreliableLength {
+        /// Bytes per operation.
+        payload: u32,
+        /// Bytes of a packet's payload.
+        mtu: u32,
+    },
     /// Batches are requested although no application posts work requests.
     #[error("--batch is for what an application posts, and not the oracle's: leave it out")]
     Batch,

@@ -250,11 +250,7 @@ impl Run {
 
     fn order(&self, turn: u64) -> crate::Ordering {
         let ordered = turn % 100 < u64::from(self.config.order_percent);
-        match (self.config.without.unordered, ordered) {
-            (true, _) if self.config.stack.is_ub() => crate::Ordering::Roi,
-            (_, true) => self.config.order,
-            (_, false) => crate::Ordering::None,
-        }
+        self.config.order_of(ordered)
     }
 
     /// Chooses the endpoints of an operation: in turn, or by popularity.

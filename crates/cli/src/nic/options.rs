@@ -472,13 +472,5 @@ const DISPATCHES: [(&str, Dispatching); 5] = [
 ];
 
 fn order(text: &str) -> Result<Ordering, ValueError> {
-    let all = [
-        ("none", Ordering::None),
-        ("roi", Ordering::Roi),
-        ("rot", Ordering::Rot),
-        ("rol", Ordering::Rol),
-        ("fence", Ordering::Fence),
-        ("uno", Ordering::Uno),
-    ];
-    named(text, &all)
+    named(text, &Ordering::ALL.map(|order| (order.name(), order)))
 }

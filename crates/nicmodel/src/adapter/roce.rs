@@ -164,15 +164,11 @@ impl RoceSide {
         // Packets are placed as they arrive, as by adapters with out-of-order placement.
         let rights = Rights::ALL.with(Rights::RELAXED);
         let rnr_timer = RnrTimer::from_code(1);
-        let mtu = match config.mtu {
-            mtu @ (256 | 512 | 1024 | 2048 | 4096) => mtu,
-            other => return Err(ConfigError::Mtu(other).into()),
-        };
         let changes = [
             Change::Init { rights, p_key: roce::DEFAULT_P_KEY, q_key: 0 },
             Change::ReadyToReceive {
                 peer,
-                mtu,
+                mtu: config.mtu,
                 expected: Psn::new(1),
                 read_depth: READ_DEPTH,
                 rnr_timer,

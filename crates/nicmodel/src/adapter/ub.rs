@@ -235,7 +235,7 @@ fn connect(
         let other = 1 - own;
         let limits = *adapters[end].nic().limits();
         // The paper stores and forwards whole messages, not packets.
-        let mtu = if config.oracle { 32_768 } else { config.mtu };
+        let mtu = if config.oracle { crate::config::UB_MTU } else { config.mtu };
         let setup = ChannelConfig {
             leader: None,
             engine: 0,
