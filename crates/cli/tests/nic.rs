@@ -81,6 +81,8 @@ fn operations_that_the_engine_refuses_are_wrong_usage() {
         ("--stack roce-bf --mtu 64", "256, 512, 1024, 2048 and 4096"),
         ("--stack roce-bf --mtu 64 --workload setup", "256, 512, 1024, 2048 and 4096"),
         ("--stack ub-urma --mtu 0", "1 to 32768"),
+        ("--stack infiniswap --verb read --oracle", "--verb load"),
+        ("--stack fastswap --workload barrier", "need atomics"),
         ("--stack ub-urma --policy cc=nonsense", "nonsense"),
         ("--stack roce-irn --set irn_window=3", "power of two"),
     ] {

@@ -132,7 +132,9 @@ pub enum ConfigError {
     #[error("paging stacks have two hosts, not {0}")]
     PagingHosts(u32),
     /// A paging stack has a verb other than loads and stores.
-    #[error("a paging stack knows loads and stores only: take --verb load or store")]
+    #[error(
+        "a paging stack knows loads and stores only: take --verb load or store (ptr-chase: load)"
+    )]
     PagingVerb,
     /// The rate of arrivals is not positive, so that no operation would ever arrive.
     #[error("--rate {0}: more than 0 is wanted, or leave --rate out for a closed loop")]
@@ -144,6 +146,12 @@ pub enum ConfigError {
          ycsb-f or fanout"
     )]
     OpenLoop(f64),
+    /// A workload of atomics, READs and WRITEs is requested on a paging stack.
+    #[error(
+        "cas-lock and barrier need atomics at the target, and a paging stack moves pages only: take \
+         a UB or RoCE stack, or coherent"
+    )]
+    PagingAtomics,
     /// A fan-out is requested with a verb other than SEND, or in the oracle.
     #[error("fanout is for --verb send, and has no oracle (bulk has)")]
     FanoutVerb,

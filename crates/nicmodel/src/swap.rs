@@ -18,7 +18,8 @@ pub(crate) enum Fault {
 #[derive(Debug)]
 pub(crate) struct Pager {
     page_bytes: u64,
-    pages: u64,
+    /// Bytes of the memory; its last page may be shorter than the others.
+    set_bytes: u64,
     capacity: usize,
     readahead: u64,
     clock: u64,
@@ -41,7 +42,7 @@ impl Pager {
         let fast = config.stack == Stack::Fastswap;
         Pager {
             page_bytes,
-            pages: set / page_bytes,
+            set_bytes: set,
             capacity: constants.resident_pages.max(1.0) as usize,
             readahead: if fast { constants.readahead_pages.max(1.0) as u64 } else { 1 },
             clock: 0,
@@ -54,6 +55,17 @@ impl Pager {
             written: 0,
             wasted: 0,
         }
+    }
+
+    /// Returns the first address of some adjacent pages, and the address behind them.
+    pub(crate) fn range(&self, first: u64, count: u64) -> (u64, u64) {
+        let end = ((first + count) * self.page_bytes).min(self.set_bytes);
+        (first * self.page_bytes, end)
+    }
+
+    /// Returns the address behind the page of an address.
+    pub(crate) fn page_end(&self, address: u64) -> u64 {
+        self.range(address / self.page_bytes, 1).1
     }
 
     /// Accesses the page of an address.
@@ -71,7 +83,8 @@ impl Pager {
         }
         self.faults += 1;
         let mut pages = vec![page];
-        for next in page + 1..(page + self.readahead).min(self.pages) {
+        let end = self.set_bytes.div_ceil(self.page_bytes);
+        for next in page + 1..(page + self.readahead).min(end) {
             let elsewhere = self.resident.contains_key(&next)
                 || self.reading.contains(&next)
                 || self.writing.contains(&next);

@@ -368,6 +368,49 @@ fn pages_and_lines_are_written_back() {
     }
 }
 
+/// An access may be longer than a page, or cross a border of pages. Its pages are served one after
+/// the other, so it ends even if they are never resident together.
+#[test]
+fn accesses_may_cross_pages() {
+    for (stack, oracle) in [(Stack::Infiniswap, false), (Stack::Fastswap, true)] {
+        for (verb, payload) in [(Verb::Load, 63), (Verb::Load, 8192), (Verb::Store, 65_536)] {
+            for (resident, page_bytes) in [(4096.0, 4096.0), (1.0, 4096.0), (4.0, 1000.0)] {
+                let base = config(stack, verb);
+                let mut config = Config { payload, oracle, concurrency: 3, ops: 700, ..base };
+                config.constants.resident_pages = resident;
+                config.constants.page_bytes = page_bytes;
+                measure(&config);
+            }
+        }
+        let scan = Config { workload: WorkloadKind::Ycsb('E'), ..config(stack, Verb::Load) };
+        measure(&scan);
+    }
+    let faults = |payload| {
+        let report = measure(&Config { payload, ops: 10, ..config(Stack::Infiniswap, Verb::Load) });
+        let found = report.figures.iter().find(|(name, _)| *name == "page_faults");
+        (found.expect("it pages").1, report.mean_ns)
+    };
+    let ((one, page), (two, pages)) = (faults(4096), faults(8192));
+    assert_eq!((one, two), (10.0, 20.0), "each page is fetched once");
+    assert!((1.9..2.1).contains(&(pages / page)), "{page} and {pages}");
+}
+
+#[test]
+fn paging_stacks_only_load_and_store() {
+    use WorkloadKind::{Barrier, Bulk, CasLock, PointerChase};
+    for stack in [Stack::Infiniswap, Stack::Fastswap] {
+        for (workload, verb, expected) in [
+            (Barrier, Verb::Load, ConfigError::PagingAtomics),
+            (CasLock, Verb::Load, ConfigError::PagingAtomics),
+            (Bulk, Verb::Read, ConfigError::PagingVerb),
+            (PointerChase, Verb::Store, ConfigError::PagingVerb),
+        ] {
+            let refused = run(&Config { workload, ..config(stack, verb) });
+            assert_eq!(refused.err(), Some(ModelError::Config(expected)), "{stack:?} {workload:?}");
+        }
+    }
+}
+
 #[test]
 fn many_hosts_move_everything() {
     for stack in [Stack::UbUrma, Stack::RoceDma] {

@@ -190,8 +190,8 @@ pub(crate) struct ModelOptions {
 }
 
 impl ModelOptions {
-    /// The given verb, or the stack's default: a paging stack is accessed by loads and stores only.
-    /// The oracle is a closed form, and accepts any verb.
+    /// The given verb, or the stack's default: a paging stack is accessed by loads and stores only,
+    /// in the oracle, too. On the other stacks the oracle accepts any verb.
     fn verb(&self) -> Result<Verb, Failure> {
         let Some(verb) = self.verb else {
             return Ok(if self.stack.swaps() { Verb::Load } else { Verb::Read });
@@ -199,7 +199,7 @@ impl ModelOptions {
         let (stack, name) = (self.stack.name(), verb.name());
         let by_instruction = matches!(verb, Verb::Load | Verb::Store);
         let is_bulk = matches!(self.workload, WorkloadKind::Bulk | WorkloadKind::Incast);
-        if !self.oracle && self.stack.swaps() && !by_instruction {
+        if self.stack.swaps() && !by_instruction {
             return Err(Failure::usage(format!(
                 "--verb {name}: stack {stack} pages, so its programs only load and store: take \
                  --verb load or store, or leave --verb out"

@@ -10,6 +10,7 @@ impl Config {
     /// Checks that the stack has the operations of the workload, in the requested order.
     pub(super) fn check_operations(&self) -> Result<(), ConfigError> {
         self.check_mtu()?;
+        self.check_paging()?;
         self.check_order()?;
         self.check_rate()
     }
@@ -86,6 +87,25 @@ impl Config {
             }
             (_, 256 | 512 | 1024 | 2048 | 4096) => Ok(()),
             (_, mtu) => Err(ConfigError::Mtu(mtu)),
+        }
+    }
+
+    /// Checks that the programs of a paging stack only load and store.
+    fn check_paging(&self) -> Result<(), ConfigError> {
+        let pages = self.stack.swaps();
+        match self.workload {
+            WorkloadKind::CasLock | WorkloadKind::Barrier if pages => {
+                Err(ConfigError::PagingAtomics)
+            }
+            WorkloadKind::Bulk | WorkloadKind::Incast | WorkloadKind::PointerChase
+                if pages && self.verb == Verb::Read =>
+            {
+                Err(ConfigError::PagingVerb)
+            }
+            WorkloadKind::PointerChase if pages && self.verb != Verb::Load => {
+                Err(ConfigError::PagingVerb)
+            }
+            _ => Ok(()),
         }
     }
 

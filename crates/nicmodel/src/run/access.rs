@@ -14,14 +14,26 @@ use crate::workload::Request;
 use crate::world::{Operation, World};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// An access to paged memory, which is served page by page, as the instructions of a program are:
+/// the pages need not be resident together.
+struct PagedAccess {
+    post: Post,
+    /// Bytes to be stored.
+    data: Vec<u8>,
+    /// First address that has not been served.
+    at: u64,
+    /// Pages that were served.
+    pages: u64,
+}
+
 /// State of these stages for all hosts.
 pub(crate) struct Access {
     pub(super) config: Config,
     /// Offset in local memory of the copy of the peer's memory.
     pub(super) shadow: u64,
     pager: Option<Pager>,
-    /// Accesses to pages that are in transit, or that wait for a page fault to begin.
-    deferred: BTreeMap<usize, Post>,
+    /// By actor: accesses to pages that are in transit, or that wait for a page fault to begin.
+    deferred: BTreeMap<usize, PagedAccess>,
     /// Page operations in flight: by operation, the pages being read or the page being written.
     reading: BTreeMap<u64, Vec<u64>>,
     writing: BTreeMap<u64, u64>,
@@ -32,8 +44,6 @@ pub(crate) struct Access {
     /// Number of loads and stores in flight, by host and core.
     pub(super) misses: BTreeMap<(usize, u32), u64>,
     pub(super) lines: Lines,
-    /// By actor: bytes to be stored into a page that has not arrived yet.
-    stored: BTreeMap<usize, Vec<u8>>,
     pub(super) hits: [u64; 3],
     pub(super) coherence: Coherence,
     pub(super) prefetcher: Prefetcher,
@@ -53,7 +63,6 @@ impl Access {
             again: BTreeSet::new(),
             misses: BTreeMap::new(),
             lines: Lines::default(),
-            stored: BTreeMap::new(),
             hits: [0; 3],
             coherence: Coherence::default(),
             prefetcher: Prefetcher::default(),
@@ -113,8 +122,8 @@ impl Access {
             return Ok((self.begin_coherent(world, host, post, data, actor), local));
         }
         if self.pager.is_some() {
-            self.stored.insert(actor, data.to_vec());
-            return Ok((self.touch_page(world, host, post, actor), local));
+            let access = PagedAccess { post, data: data.to_vec(), at: post.remote, pages: 0 };
+            return Ok((self.touch_pages(world, host, access, actor), local));
         }
         if !world.costs.by_instruction(post.verb) {
             if post.verb.is_outgoing() {
@@ -273,55 +282,68 @@ impl Access {
 
     // ---- pages ----
 
-    fn touch_page(
+    /// Serves an access as far as its pages are resident. Returns its operation number, if all are.
+    fn touch_pages(
         &mut self,
         world: &mut World,
         host: usize,
-        post: Post,
+        mut access: PagedAccess,
         actor: usize,
     ) -> Option<u64> {
         let pager = self.pager.as_mut()?;
-        match pager.touch(post.remote, post.verb == Verb::Store) {
-            Fault::Resident => {
-                self.deferred.remove(&actor);
-                if let Some(data) = self.stored.remove(&actor) {
-                    let at = post.local as usize..post.local as usize + data.len();
-                    world.nodes[host].memory[LOCAL][at].copy_from_slice(&data);
+        let post = access.post;
+        let end = post.remote + u64::from(post.length);
+        while access.at < end {
+            let store = post.verb == Verb::Store;
+            match pager.touch(access.at, store) {
+                Fault::Resident => {}
+                Fault::OnItsWay => {
+                    self.deferred.insert(actor, access);
+                    return None;
                 }
-                let latency = ps(self.config.constants.resident_ns);
-                let core = Resource::Core(post.jetty);
-                let step = world.costs.step(Phase::Resident, host, core, latency, latency);
-                Some(world.begin_local(host, vec![step], post))
+                Fault::Read(pages) => {
+                    self.deferred.insert(actor, access);
+                    self.fetch(world, host, &post, pages);
+                    return None;
+                }
             }
-            Fault::OnItsWay => {
-                self.deferred.insert(actor, post);
-                None
+            let upto = end.min(pager.page_end(access.at));
+            if store {
+                let [from, to] = [access.at, upto].map(|address| (address - post.remote) as usize);
+                let at = post.local as usize;
+                world.nodes[host].memory[LOCAL][at + from..at + to]
+                    .copy_from_slice(&access.data[from..to]);
             }
-            Fault::Read(pages) => {
-                self.deferred.insert(actor, post);
-                let constants = &self.config.constants;
-                let fault = match self.config.stack {
-                    Stack::Fastswap => constants.fast_page_fault_ns,
-                    _ => constants.page_fault_ns,
-                };
-                let (page, core) = (constants.page_bytes as u64, Resource::Core(post.jetty));
-                let step = world.costs.step(Phase::Fault, host, core, ps(fault), ps(fault));
-                let remote = pages[0] * page;
-                let length = (pages.len() as u64 * page) as u32;
-                let local = self.shadow + remote;
-                let read = Post { verb: Verb::Read, remote, local, length, bypass: false, ..post };
-                let id = world.begin(host, post.jetty, vec![step], read);
-                self.reading.insert(id, pages);
-                None
-            }
+            access.at = upto;
+            access.pages += 1;
         }
+        let latency = ps(self.config.constants.resident_ns) * access.pages;
+        let core = Resource::Core(post.jetty);
+        let step = world.costs.step(Phase::Resident, host, core, latency, latency);
+        Some(world.begin_local(host, vec![step], post))
+    }
+
+    /// Begins a page fault, which reads adjacent pages.
+    fn fetch(&mut self, world: &mut World, host: usize, post: &Post, pages: Vec<u64>) {
+        let Some(pager) = self.pager.as_ref() else { return };
+        let constants = &self.config.constants;
+        let fault = match self.config.stack {
+            Stack::Fastswap => constants.fast_page_fault_ns,
+            _ => constants.page_fault_ns,
+        };
+        let core = Resource::Core(post.jetty);
+        let step = world.costs.step(Phase::Fault, host, core, ps(fault), ps(fault));
+        let (remote, end) = pager.range(pages[0], pages.len() as u64);
+        let (local, length) = (self.shadow + remote, (end - remote) as u32);
+        let read = Post { verb: Verb::Read, remote, local, length, bypass: false, ..*post };
+        let id = world.begin(host, post.jetty, vec![step], read);
+        self.reading.insert(id, pages);
     }
 
     fn pages_came(&mut self, world: &mut World, host: usize, pages: &[u64]) -> Vec<(usize, u64)> {
-        let page_bytes = self.config.constants.page_bytes as u64;
         let Some(pager) = self.pager.as_mut() else { return Vec::new() };
         for gone in pager.install(pages) {
-            let remote = gone * page_bytes;
+            let (remote, end) = pager.range(gone, 1);
             let post = Post {
                 id: 0,
                 verb: Verb::Write,
@@ -332,7 +354,7 @@ impl Access {
                 remote_jetty: 0,
                 remote,
                 local: self.shadow + remote,
-                length: page_bytes as u32,
+                length: (end - remote) as u32,
                 order: crate::Ordering::None,
                 operand: 0,
                 compare: 0,
@@ -347,10 +369,9 @@ impl Access {
     }
 
     fn try_deferred(&mut self, world: &mut World, host: usize) -> Vec<(usize, u64)> {
-        let waiting: Vec<(usize, Post)> = self.deferred.iter().map(|(&a, &p)| (a, p)).collect();
         let mut begun = Vec::new();
-        for (actor, post) in waiting {
-            if let Some(id) = self.touch_page(world, host, post, actor) {
+        for (actor, access) in std::mem::take(&mut self.deferred) {
+            if let Some(id) = self.touch_pages(world, host, access, actor) {
                 begun.push((actor, id));
             }
         }
