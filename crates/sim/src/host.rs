@@ -185,7 +185,7 @@ fn stream_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
     let (posted, sent) = (&plan.streams_posted[host as usize], &plan.streams_out[host as usize]);
     let received = &plan.streams_in[host as usize];
     let slots = messages(sent).max(messages(received)).clamp(64, 256);
-    let is_ordered = |number: &u32| stream(number).order != OrderRequest::default();
+    let is_ordered = |number: &u32| is_ordered(plan, *number);
     // Transactions that the target answers after their acknowledgement take a slot, as READs do.
     let answered = |number: &u32| stream(number).verb == Verb::Read || is_ordered(number);
     let answered = posted.iter().chain(sent).chain(received).any(answered);
@@ -193,10 +193,14 @@ fn stream_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
     // responses, also at the host that sends them.
     let answers = sent.iter().filter(|number| stream(number).verb == Verb::Read);
     let answers = answers.map(|number| stream(number).depth).sum::<u32>();
-    let ordered = received.iter().filter(|number| is_ordered(number));
-    let ordered = ordered.map(|number| stream(number).depth).sum::<u32>();
+    let targeted = ordered_at_target(plan, host);
+    let ordered = targeted.clone().map(|number| stream(&number).depth).sum::<u32>();
+    // The target tracks each Jetty whose messages it orders, and so does the poster.
+    let trackers =
+        (targeted.count() as u32).max(posted.iter().filter(|at| is_ordered(at)).count() as u32);
     base.jetties(posted.len() as u32 + 2)
         .deferred(ordered.max(1))
+        .order_records(trackers.max(1))
         .segments(base.segments + 1)
         .completions(messages(posted) + 16)
         .messages(2 * (messages(posted) + answers) + 64 * base.channels + 16)
@@ -204,6 +208,19 @@ fn stream_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
         .message_slots(slots)
         .read_slots(if answered { 256 } else { base.read_slots })
         .flows(2 * (posted.len().max(sent.len()) as u32 + base.channels))
+}
+
+/// True if messages of the stream request order.
+fn is_ordered(plan: &Plan, number: u32) -> bool {
+    plan.scenario.streams[number as usize].order != OrderRequest::default()
+}
+
+/// The streams with order whose messages the host executes and does not post.
+fn ordered_at_target(plan: &Plan, host: u32) -> impl Iterator<Item = u32> + Clone + '_ {
+    let ends = plan.streams_in[host as usize].iter().chain(&plan.streams_out[host as usize]);
+    ends.copied().filter(move |number| {
+        is_ordered(plan, *number) && plan.scenario.streams[*number as usize].peer() == host
+    })
 }
 
 /// Makes a host with a Fairway NIC and no channels.
@@ -286,9 +303,7 @@ impl Host {
     /// Creates a Jetty for each stream that this host posts, and a processor for the scheduler of
     /// the streams that it sends, unless the scheduler runs inline.
     pub(crate) fn add_streams(&mut self, plan: &Plan, host: u32) -> Result<(), SetupError> {
-        let is_ordered =
-            |number: &u32| plan.scenario.streams[*number as usize].order != OrderRequest::default();
-        if plan.streams_in[host as usize].iter().any(is_ordered) {
+        if ordered_at_target(plan, host).next().is_some() {
             self.add_staging(plan)?;
         }
         let posted = &plan.streams_posted[host as usize];

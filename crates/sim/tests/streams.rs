@@ -306,3 +306,22 @@ fn strict_messages_wait_at_their_target() {
     let all = |report: &Report| (0..4).map(|stream| gbps(report, stream)).sum::<f64>();
     assert!((all(&strict) / all(&relaxed) - 1.0).abs() < 0.1);
 }
+
+/// Every Jetty with order has a record at both ends: more of them than one, at either end, find
+/// room.
+#[test]
+fn hosts_have_room_for_the_order_of_all_their_streams() {
+    let ordered = |order: &str, streams: [&str; 3]| {
+        let each = streams.map(|ends| format!("|stream {ends} order={order} depth=16"));
+        let report = run(&format!("end 600us|measure 0us{}", each.concat()));
+        for (number, stream) in report.streams.iter().enumerate() {
+            assert!(stream.placed_bytes > 1 << 20, "{order} {streams:?}: stream {number} stands");
+        }
+    };
+    for mode in ["roi", "rot", "rol"] {
+        ordered(&format!("strict mode={mode}"), ["0-1", "0-1", "0-2"]);
+        ordered(&format!("strict mode={mode}"), ["1-0", "2-0", "3-0"]);
+        ordered(&format!("relaxed mode={mode} verb=read"), ["1-0", "2-0", "1-0"]);
+        ordered(&format!("strict mode={mode} verb=read"), ["0-1", "0-2", "0-3"]);
+    }
+}
