@@ -190,9 +190,12 @@ fn stream_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
     let answered = |number: &u32| stream(number).verb == Verb::Read || is_ordered(number);
     let answered = posted.iter().chain(sent).chain(received).any(answered);
     // A message record exists until the message completes: at the host that posts it and, for READ
-    // responses, also at the host that sends them.
+    // responses, also at the host that sends them. So do the records of its parts, one for each
+    // channel of its pair.
     let answers = sent.iter().filter(|number| stream(number).verb == Verb::Read);
     let answers = answers.map(|number| stream(number).depth).sum::<u32>();
+    let split = plan.scenario.split;
+    let records = (messages(posted) + answers) * if split > 1 { 1 + split } else { 1 };
     let targeted = ordered_at_target(plan, host);
     let ordered = targeted.clone().map(|number| stream(&number).depth).sum::<u32>();
     // The target tracks each Jetty whose messages it orders, and so does the poster.
@@ -203,7 +206,7 @@ fn stream_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
         .order_records(trackers.max(1))
         .segments(base.segments + 1)
         .completions(messages(posted) + 16)
-        .messages(2 * (messages(posted) + answers) + 64 * base.channels + 16)
+        .messages(2 * records + 64 * base.channels + 16)
         .arrivals(base.channels * slots + 1)
         .message_slots(slots)
         .read_slots(if answered { 256 } else { base.read_slots })

@@ -325,3 +325,15 @@ fn hosts_have_room_for_the_order_of_all_their_streams() {
         ordered(&format!("strict mode={mode} verb=read"), ["0-1", "0-2", "0-3"]);
     }
 }
+
+/// A host has a record for each message of its streams and for each of its parts.
+#[test]
+fn hosts_have_room_for_the_parts_of_their_messages() {
+    for streams in ["size=1M depth=64", "size=1M depth=64 verb=read count=3"] {
+        for split in [2, 16] {
+            let report = run(&format!("split {split}|end 600us|measure 0us|stream 0-1 {streams}"));
+            let bytes = report.streams.iter().map(|stream| stream.placed_bytes).sum::<u64>();
+            assert!(bytes > 4 << 20, "{streams}, split {split}: {bytes}");
+        }
+    }
+}
