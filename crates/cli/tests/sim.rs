@@ -253,3 +253,37 @@ fn a_capture_without_packets_is_reported() {
     let missing = run("7-8");
     missing.fails(2, &["7-8", "0 to 7", "host 0 is 8"]);
 }
+
+/// Streams that post only in a part of the run are rated over the time in which their bytes are
+/// placed, and sums over the time of all streams.
+#[test]
+fn rates_of_streams_do_not_exceed_the_link() {
+    let run = |arguments: &[&str]| -> Value {
+        let usual = ["sim", "streams", "--nodes=2", "--end=1ms", "--json"];
+        let json = fairway(&[&usual, arguments].concat()).ok().out;
+        serde_json::from_str(&json).expect("an object")
+    };
+    let short = run(&["--stream=0-1 size=1M depth=64 end=2us"]);
+    let rate = short["streams"]["each"][0]["gbps"].as_f64().expect("a rate");
+    assert!((300.0..400.0).contains(&rate), "{short}");
+    let late = "--stream=0-1 size=1M depth=8 start=900us";
+    let two = run(&["--link=25G", late, "--stream=0-1 size=1M depth=8"]);
+    let utilisation = two["streams"]["utilisation"].as_f64().expect("a share");
+    assert!((0.8..=1.0).contains(&utilisation), "{two}");
+    let sum = two["streams"]["gbps"].as_f64().expect("a rate");
+    assert!((20.0..=25.0).contains(&sum), "{two}");
+}
+
+/// A packet of 32 KiB takes 262 us at 1 Gb/s, so that the last one before the end arrives long
+/// before it.
+#[test]
+fn a_run_of_streams_lasts_until_its_end() {
+    let arguments = ["sim", "streams", "--nodes=2", "--link=1G", "--mtu=32K", "--end=1ms"];
+    let stream = ["--measure=100us", "--stream=0-1 size=1M depth=4", "--json"];
+    let json = fairway(&[&arguments[..], &stream].concat()).ok().out;
+    let value: Value = serde_json::from_str(&json).expect("an object");
+    assert_eq!(value["simulated_us"], 1000.0, "{json}");
+    let bits = value["streams"]["each"][0]["bytes"].as_f64().expect("bytes") * 8.0;
+    let rate = value["streams"]["each"][0]["gbps"].as_f64().expect("a rate");
+    assert!((rate - bits / 900_000.0).abs() < 0.002, "{json}");
+}

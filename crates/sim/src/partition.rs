@@ -13,6 +13,7 @@ use crate::calendar::NEVER;
 use crate::intake::INTAKE_PORT;
 use ahead::Ahead;
 use std::sync::Arc;
+use streams::PlacedOfStream;
 
 /// State of a flow in one partition. The source's partition records its start and completion, the
 /// destination's partition its delivery.
@@ -82,8 +83,8 @@ pub(crate) struct Partition {
     /// Number of random choices that each switch has made.
     draws: Vec<u32>,
     placements: Option<Placements>,
-    /// For each stream, the bytes in place here in total and since measuring began.
-    pub(crate) stream_bytes: Vec<(u64, u64)>,
+    /// What is in place here, by stream.
+    pub(crate) placed_of_streams: Vec<PlacedOfStream>,
     /// Packets that have arrived at hosts outside the simulator, and whether each was marked;
     /// `None` if the hosts are simulated.
     pub(crate) handed: Option<Vec<(u32, u32, bool)>>,
@@ -131,7 +132,7 @@ impl Partition {
             totals: Totals::default(),
             draws: vec![0; network.nodes() as usize],
             placements: plan.scenario.check.then(|| Placements::new(plan)),
-            stream_bytes: vec![(0, 0); plan.scenario.streams.len()],
+            placed_of_streams: vec![PlacedOfStream::default(); plan.scenario.streams.len()],
             handed: None,
             plan: Arc::clone(plan),
         };

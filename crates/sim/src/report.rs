@@ -47,19 +47,31 @@ pub struct StreamResult {
     pub bytes: u32,
     /// Bytes that were placed.
     pub placed_bytes: u64,
-    /// Time for which the stream could send, in picoseconds.
-    pub span_ps: u64,
+    /// Time from which the stream could send and was measured, in picoseconds.
+    pub from_ps: u64,
+    /// Time at which the stream stopped posting, or at which the last of its bytes was placed if
+    /// that was later, in picoseconds.
+    pub until_ps: u64,
     /// Time from posting to completion of the messages posted since measuring began, in
     /// picoseconds.
     pub latency: Quantiles,
 }
 
 impl StreamResult {
-    /// Throughput: the placed bytes in megabits per second, over the time in which the stream could
-    /// send.
+    /// Time in which the bytes were placed, in picoseconds.
+    pub fn span_ps(&self) -> u64 {
+        self.until_ps.saturating_sub(self.from_ps)
+    }
+
+    /// Throughput: the placed bytes in megabits per second, over [`Self::span_ps`].
     pub fn megabits(&self) -> u64 {
+        self.megabits_over(self.span_ps())
+    }
+
+    /// The placed bytes in megabits per second, if they took this time.
+    pub fn megabits_over(&self, span_ps: u64) -> u64 {
         let bits = u128::from(self.placed_bytes) * 8_000_000;
-        (bits / u128::from(self.span_ps.max(1))) as u64
+        (bits / u128::from(span_ps.max(1))) as u64
     }
 }
 
@@ -300,6 +312,15 @@ impl Report {
         (bytes * 8_000_000 / u128::from(self.completion_ps().max(1))) as u64
     }
 
+    /// Time in picoseconds in which any stream could send or place bytes. Rates over this time add
+    /// up to no more than a link carries, which rates over each stream's own time may exceed.
+    pub fn streams_span_ps(&self) -> u64 {
+        let spans = || self.streams.iter().filter(|stream| stream.span_ps() > 0);
+        let from = spans().map(|stream| stream.from_ps).min();
+        let until = spans().map(|stream| stream.until_ps).max();
+        until.unwrap_or(0) - from.unwrap_or(0)
+    }
+
     /// Packets that were trimmed.
     pub fn trims(&self) -> u64 {
         self.ports.iter().map(|port| port.trims).sum()
@@ -412,15 +433,20 @@ fn operation(span: &Span, flows: &[FlowResult]) -> OperationResult {
 
 fn streams(run: &Simulation) -> Vec<StreamResult> {
     let scenario = &run.plan.scenario;
-    let until = |end: u64| end.min(run.now);
-    let results = scenario.streams.iter().enumerate().map(|(number, stream)| StreamResult {
-        source: stream.source,
-        destination: stream.destination,
-        verb: stream.verb,
-        bytes: stream.bytes,
-        placed_bytes: run.partitions.iter().map(|partition| partition.stream_bytes[number].1).sum(),
-        span_ps: until(stream.end_ps).saturating_sub(stream.start_ps.max(scenario.measure_ps)),
-        latency: Quantiles::default(),
+    let results = scenario.streams.iter().enumerate().map(|(number, stream)| {
+        let placed = run.partitions.iter().map(|partition| partition.placed_of_streams[number]);
+        let last_ps = placed.clone().map(|placed| placed.last_ps).max().unwrap_or(0);
+        StreamResult {
+            source: stream.source,
+            destination: stream.destination,
+            verb: stream.verb,
+            bytes: stream.bytes,
+            placed_bytes: placed.map(|placed| placed.measured_bytes).sum(),
+            from_ps: stream.start_ps.max(scenario.measure_ps),
+            // Messages posted before the end are placed after it.
+            until_ps: stream.end_ps.min(run.now).max(last_ps),
+            latency: Quantiles::default(),
+        }
     });
     let mut results: Vec<StreamResult> = results.collect();
     for host in run.partitions.iter().flat_map(|partition| partition.hosts.iter().flatten()) {

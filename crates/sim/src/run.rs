@@ -129,7 +129,10 @@ impl Simulation {
         if !self.watch.goes_on(self.now, &totals) {
             return false;
         }
-        let Some(window) = self.next_window() else { return false };
+        let Some(window) = self.next_window() else {
+            self.reach_end();
+            return false;
+        };
         let events: u64 = self.partitions.iter().map(|partition| partition.expected(window)).sum();
         match &mut self.workers {
             Some(workers) if events >= EVENTS_MIN => workers.run(&mut self.partitions, window),
@@ -174,8 +177,8 @@ impl Simulation {
     pub fn streams(&self) -> Vec<StreamSample> {
         let mut samples = vec![StreamSample::default(); self.plan.scenario.streams.len()];
         for partition in &self.partitions {
-            for (sample, bytes) in samples.iter_mut().zip(&partition.stream_bytes) {
-                sample.placed_bytes += bytes.0;
+            for (sample, placed) in samples.iter_mut().zip(&partition.placed_of_streams) {
+                sample.placed_bytes += placed.bytes;
             }
             for host in partition.hosts.iter().flatten() {
                 let Some(streams) = host.streams.as_deref() else { continue };
@@ -258,13 +261,7 @@ impl Simulation {
 
     /// Returns the next window with an event; `None` if the run is over.
     fn next_window(&self) -> Option<u64> {
-        let completed: u64 =
-            self.partitions.iter().map(|partition| partition.totals.completed).sum();
-        let ranks: u64 = self.partitions.iter().map(|partition| partition.totals.ranks_done).sum();
-        let all = self.plan.scenario.ranks();
-        let streams = !self.plan.scenario.streams.is_empty();
-        if !streams && completed == self.plan.scenario.flows.len() as u64 && ranks == u64::from(all)
-        {
+        if self.plan.scenario.streams.is_empty() && self.is_complete() {
             return None;
         }
         let window = self.plan.window_ps;
@@ -275,6 +272,27 @@ impl Simulation {
         });
         let next = next.min()?;
         (next * self.plan.window_ps < self.plan.scenario.end_ps).then_some(next)
+    }
+
+    /// Advances the time to the end of the scenario, if events are left that come only after it:
+    /// until then, nothing happens.
+    fn reach_end(&mut self) {
+        let is_idle = |partition: &Partition| {
+            partition.earliest_crossing == NEVER && partition.calendar.next_window().is_none()
+        };
+        let is_complete = self.plan.scenario.streams.is_empty() && self.is_complete();
+        if !is_complete && !self.partitions.iter().all(is_idle) {
+            self.now = self.now.max(self.plan.scenario.end_ps);
+        }
+    }
+
+    /// True if all flows have completed, and all ranks are done. A run of streams has neither.
+    fn is_complete(&self) -> bool {
+        let totals = self.partitions.iter().map(|partition| &partition.totals);
+        let completed: u64 = totals.clone().map(|totals| totals.completed).sum();
+        let ranks: u64 = totals.map(|totals| totals.ranks_done).sum();
+        completed == self.plan.scenario.flows.len() as u64
+            && ranks == u64::from(self.plan.scenario.ranks())
     }
 
     /// Hands packets and signals from partition to partition.

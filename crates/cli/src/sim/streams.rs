@@ -58,14 +58,18 @@ impl StreamSeries {
 
 /// Results of the streams, and of the schedulers that divided the NICs' bandwidth among them.
 pub(super) fn value(report: &Report, line_megabits: u64) -> Value {
-    let rates: Vec<f64> = report.streams.iter().map(|stream| stream.megabits() as f64).collect();
-    let each = report.streams.iter().zip(&rates).map(|(stream, rate)| {
+    // Sums are of rates over one time, because those of streams that do not run at the same time
+    // would add up to more than the link carries.
+    let span = report.streams_span_ps();
+    let rates = report.streams.iter().map(|stream| stream.megabits_over(span) as f64);
+    let rates: Vec<f64> = rates.collect();
+    let each = report.streams.iter().map(|stream| {
         json!({
             "source": stream.source,
             "destination": stream.destination,
             "verb": stream.verb.name(),
             "size": stream.bytes,
-            "gbps": rate / 1e3,
+            "gbps": stream.megabits() as f64 / 1e3,
             "bytes": stream.placed_bytes,
             "p50_us": us(stream.latency.p50),
             "p99_us": us(stream.latency.p99),

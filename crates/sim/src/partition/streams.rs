@@ -4,6 +4,16 @@ use super::Partition;
 use crate::calendar::Kind;
 use crate::endpoint::SLOT_BITS;
 
+/// Bytes of a stream that are in place in a partition.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PlacedOfStream {
+    pub(crate) bytes: u64,
+    /// Bytes placed since measuring began.
+    pub(crate) measured_bytes: u64,
+    /// Time at which the last of them were placed, in picoseconds; 0 before the first.
+    pub(crate) last_ps: u64,
+}
+
 impl Partition {
     /// Posts messages of a host's streams that are due, and runs the scheduler.
     pub(super) fn act_streams(&mut self, now: u64, node: u32) {
@@ -49,9 +59,11 @@ impl Partition {
     pub(super) fn place_of_stream(&mut self, now: u64, node: u32, offset: u64, length: u32) {
         let number = self.plan.streams_in[node as usize][(offset >> SLOT_BITS) as usize] as usize;
         self.totals.placed_bytes += u64::from(length);
-        self.stream_bytes[number].0 += u64::from(length);
+        let placed = &mut self.placed_of_streams[number];
+        placed.bytes += u64::from(length);
+        placed.last_ps = now;
         if now >= self.plan.scenario.measure_ps {
-            self.stream_bytes[number].1 += u64::from(length);
+            placed.measured_bytes += u64::from(length);
         }
     }
 }
