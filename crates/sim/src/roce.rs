@@ -134,6 +134,11 @@ fn reliability(scenario: &Scenario) -> Reliability {
     Reliability { timeout, read_depth: 1, ..Reliability::default() }
 }
 
+/// Returns the longest time-out before a retransmission: the requester doubles it twice.
+pub(crate) fn longest_timeout(scenario: &Scenario) -> Duration {
+    reliability(scenario).timeout.times(4)
+}
+
 impl RoceNic {
     /// Makes a NIC with queue pairs for its peers. Returns it with the offer that the peers need.
     ///

@@ -2,15 +2,18 @@
 //! which switches drop packets and hosts retransmit them without end.
 
 use super::partition::Totals;
+use super::roce;
 use super::run::Simulation;
-use super::scenario::Scenario;
+use super::scenario::{Scenario, Stack};
 use crate::calendar::NEVER;
 use crate::members::Members;
 use crate::waiting_rank::WaitingRank;
 use std::fmt;
 
-/// Round trips without a placed byte after which a run with overflowing queues is stopped.
+/// Round trips, and longest time-outs of a host, without a placed byte after which a run with
+/// overflowing queues is stopped. After each time-out the hosts retransmit, and may succeed.
 const ROUND_TRIPS: u64 = 100;
+const TIMEOUTS: u64 = 4;
 /// Packets that queues must have dropped meanwhile. Fewer drops may be the aftermath of a failed
 /// link.
 const REFUSED: u64 = 1000;
@@ -40,6 +43,17 @@ fn refused(totals: &Totals) -> u64 {
     totals.dropped + totals.delivered_trimmed
 }
 
+/// Time without a placed byte after which a run with overflowing queues is stopped.
+fn bound_ps(scenario: &Scenario) -> u64 {
+    let timing = scenario.profile.unwrap_or_else(|| scenario.timing());
+    let timeout = match scenario.stack {
+        Stack::Fairway => timing.timeout_max.max(timing.timeout_min),
+        Stack::Roce | Stack::RoceIrn => roce::longest_timeout(scenario),
+    };
+    let round_trips = scenario.base_rtt_ps().saturating_mul(ROUND_TRIPS);
+    round_trips.max(timeout.times(TIMEOUTS).as_ps())
+}
+
 impl Watch {
     /// Makes the watch of a scenario. Where links fail, hosts may retransmit for long to a host
     /// that is cut off, and overflow queues, until they give it up; such a run is not stopped.
@@ -47,7 +61,7 @@ impl Watch {
         let fails = scenario.changes.iter().any(|change| change.megabits == 0);
         let bound_ps = match fails {
             true => u64::MAX,
-            false => scenario.base_rtt_ps().saturating_mul(ROUND_TRIPS),
+            false => bound_ps(scenario),
         };
         Watch { bound_ps, since_ps: 0, before: Totals::default(), is_stopped: false }
     }
@@ -68,7 +82,7 @@ impl Watch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortfall {
     /// True if the run was stopped because switches dropped packets and no byte was placed for 100
-    /// round trips; false if it reached its end time.
+    /// round trips and four of the hosts' longest time-outs; false if it reached its end time.
     pub is_livelock: bool,
     /// Time at which the run stopped, in picoseconds.
     pub stopped_ps: u64,
@@ -154,7 +168,7 @@ impl fmt::Display for Shortfall {
         f.write_str(match self.is_livelock {
             true => {
                 "The run was stopped because queues refused packets and no byte was placed for 100 \
-                 round trips: give the switches a longer --queue, or the hosts another --policy"
+                 round trips and four of the longest time-outs: give the switches a longer --queue, or the hosts another --policy"
             }
             false => "Give the run more --end, or mend the links that --fail takes away",
         })

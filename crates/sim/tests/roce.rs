@@ -123,3 +123,19 @@ fn settings_that_roce_lacks_are_refused() {
         assert!(error.to_string().contains(word), "{lines}: {error}");
     }
 }
+
+/// A queue that is too short for an incast drops until senders take turns: each waits for several
+/// time-outs, which are longer than a hundred round trips of a short network.
+#[test]
+fn time_outs_of_a_short_network_are_waited_for() {
+    for (latency, seed) in [("100ns", 4), ("10ns", 1)] {
+        let mut settings = Settings::default();
+        let lines = "workload incast\nnodes 16\nstack roce\nqueue 64K\nbytes 1M";
+        settings.read(&format!("{lines}\nlatency {latency}")).expect("settings");
+        let scenario = settings.build(seed).expect("a scenario");
+        let mut simulation = Simulation::new(scenario, 1).expect("a run");
+        let report = simulation.run(u32::MAX, |_| ());
+        let missing = simulation.shortfall();
+        assert!(report.is_complete(), "{latency}: {}", missing.expect("an incomplete run"));
+    }
+}
