@@ -359,7 +359,7 @@ fn run_one(
     let policies = policies.unwrap_or_default();
     let network = &simulation.scenario().network;
     let line_megabits = network.links[0].megabits * u64::from(network.wires());
-    let shortfall = simulation.shortfall().map_or(String::new(), |missing| missing.to_string());
+    let shortfall = results::missing(&simulation, report.failed);
     let (series, history) = ((samples.series, samples.streams.lines), samples.history);
     Ok(Outcome {
         report,

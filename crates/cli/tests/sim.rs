@@ -128,6 +128,18 @@ fn a_run_that_is_cut_short_fails() {
 }
 
 #[test]
+fn failed_operations_are_blamed_on_links_only_if_links_fail() {
+    let incast = ["sim", "incast", "--nodes=8", "--stack=roce", "--bytes=64K", "--timeout-min=5us"];
+    let run = |more: &[&str]| fairway(&[&incast, more].concat());
+    let lossy = run(&["--loss=45%", "--seed=2"]);
+    let words = ["failed: RoCE received nothing in eight time-outs", "--timeout-min"];
+    let lossy = lossy.fails(1, &words);
+    assert!(!lossy.err.contains("links were gone") && !lossy.err.contains("--fail"));
+    let cut = run(&["--fail=host-0@1us"]);
+    cut.fails(1, &["failed: their links were gone", "let them come back sooner"]);
+}
+
+#[test]
 fn events_of_a_run_are_written_to_files() {
     let directory = std::env::temp_dir().join(format!("fairway-sim-files-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");

@@ -43,6 +43,11 @@ fn refused(totals: &Totals) -> u64 {
     totals.dropped + totals.delivered_trimmed
 }
 
+/// True if links of the scenario fail.
+fn links_fail(scenario: &Scenario) -> bool {
+    scenario.changes.iter().any(|change| change.megabits == 0)
+}
+
 /// Time without a placed byte after which a run with overflowing queues is stopped.
 fn bound_ps(scenario: &Scenario) -> u64 {
     let timing = scenario.profile.unwrap_or_else(|| scenario.timing());
@@ -58,8 +63,7 @@ impl Watch {
     /// Makes the watch of a scenario. Where links fail, hosts may retransmit for long to a host
     /// that is cut off, and overflow queues, until they give it up; such a run is not stopped.
     pub(super) fn new(scenario: &Scenario) -> Watch {
-        let fails = scenario.changes.iter().any(|change| change.megabits == 0);
-        let bound_ps = match fails {
+        let bound_ps = match links_fail(scenario) {
             true => u64::MAX,
             false => bound_ps(scenario),
         };
@@ -100,6 +104,8 @@ pub struct Shortfall {
     pub incomplete: (u64, u64),
     /// True if ranks are counted, and not flows.
     pub are_ranks: bool,
+    /// True if links of the scenario fail.
+    pub links_fail: bool,
     /// What the first incomplete ranks of a group wait for.
     pub ranks: Vec<WaitingRank>,
     /// For the first incomplete flows: number, source, destination, bytes placed, and total bytes.
@@ -141,6 +147,7 @@ impl Simulation {
             lost: totals.lost_on_links - since.lost_on_links,
             incomplete: (all - done, all),
             are_ranks,
+            links_fail: links_fail(scenario),
             ranks,
             flows: incomplete.take(DESCRIBED).collect(),
         })
@@ -165,12 +172,13 @@ impl fmt::Display for Shortfall {
             write!(f, "Flow {number}, {from} to {to}, has {placed} of {bytes} bytes in place. ")?;
         }
         self.ranks.iter().try_for_each(|waiting| write!(f, "{waiting}"))?;
-        f.write_str(match self.is_livelock {
-            true => {
+        f.write_str(match (self.is_livelock, self.links_fail) {
+            (true, _) => {
                 "The run was stopped because queues refused packets and no byte was placed for 100 \
                  round trips and four of the longest time-outs: give the switches a longer --queue, or the hosts another --policy"
             }
-            false => "Give the run more --end, or mend the links that --fail takes away",
+            (false, true) => "Give the run more --end, or mend the links that --fail takes away",
+            (false, false) => "Give the run more --end",
         })
     }
 }

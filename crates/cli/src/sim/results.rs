@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use fairway_sim::{Quantiles, Report};
+use fairway_sim::{Quantiles, Report, Simulation, Stack};
 use serde_json::{Value, json};
 
 use super::picture::{self, Run};
@@ -30,8 +30,8 @@ pub(super) struct Printer<'a> {
     combination: Option<Combination>,
     /// What a picture will show, if one is to be drawn.
     drawn: Vec<Run>,
-    /// The first seed whose run did not finish, the number of failures in it, and what is missing.
-    incomplete: Option<(u64, u64, String)>,
+    /// The first seed whose run did not finish, and what is missing.
+    incomplete: Option<(u64, String)>,
 }
 
 impl Printer<'_> {
@@ -105,7 +105,7 @@ impl Printer<'_> {
         }
         let (outcome, report) = (&outcome, &outcome.report);
         if !report.is_complete() && self.incomplete.is_none() {
-            self.incomplete = Some((report.seed, report.failed, outcome.shortfall.clone()));
+            self.incomplete = Some((report.seed, outcome.shortfall.clone()));
         }
         self.completions.push(report.completion_ps());
         process::print(&if self.json { format!("{value}\n") } else { text(&value) })?;
@@ -145,14 +145,41 @@ impl Printer<'_> {
         }
         match self.incomplete {
             None => Ok(()),
-            Some((seed, 0, shortfall)) => Err(Failure::failed(format!("seed {seed}: {shortfall}"))),
-            Some((seed, failed, shortfall)) => Err(Failure::failed(format!(
-                "{failed} flows, or operations of ranks, failed (seed {seed}): their links were \
-                 gone for longer than a NIC waits for a peer (let them come back sooner), or RoCE \
-                 received nothing in eight time-outs (give it a longer --timeout-min). {shortfall}"
-            ))),
+            Some((seed, shortfall)) => Err(Failure::failed(format!("seed {seed}: {shortfall}"))),
         }
     }
+}
+
+/// Describes what a run that has ended did not deliver, and why; empty if it delivered everything.
+pub(super) fn missing(simulation: &Simulation, failed: u64) -> String {
+    let shortfall = simulation.shortfall().map_or(String::new(), |missing| missing.to_string());
+    if failed == 0 {
+        return shortfall;
+    }
+    let scenario = simulation.scenario();
+    let links_fail = scenario.changes.iter().any(|change| change.megabits == 0);
+    let cause = match (links_fail, scenario.stack == Stack::Fairway) {
+        (true, true) => {
+            "their links were gone for longer than a NIC waits for a peer: let them come back sooner"
+        }
+        (true, false) => {
+            "their links were gone for longer than eight time-outs of RoCE: let them come back \
+             sooner, or give RoCE a longer --timeout-min"
+        }
+        (false, false) => {
+            "RoCE received nothing in eight time-outs: give it a longer --timeout-min"
+        }
+        (false, true) => {
+            "no link failed, so their peers refused them, or answered later than a NIC waits for a \
+             peer: let hosts do less at once, or give the switches a longer --queue"
+        }
+    };
+    let what = if scenario.streams.is_empty() {
+        "flows, or operations of ranks,"
+    } else {
+        "operations of streams"
+    };
+    format!("{failed} {what} failed: {cause}. {shortfall}").trim_end().to_owned()
 }
 
 /// A file of lines, if one was requested.
