@@ -358,7 +358,8 @@ impl Settings {
             }
             "pfc" => {
                 let pair = value.split_once(':').and_then(|(a, b)| bytes(a).zip(bytes(b)));
-                let pair = pair.filter(|(pause, resume)| pause >= resume);
+                // A queue is never shorter than nothing: with 0 a sender would not be resumed.
+                let pair = pair.filter(|(pause, resume)| pause >= resume && *resume > 0);
                 set(
                     &mut self.pfc,
                     pair.map(|(pause_bytes, resume_bytes)| Some(Pfc { pause_bytes, resume_bytes })),

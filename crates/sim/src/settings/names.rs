@@ -195,8 +195,8 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     (
         "pfc",
         "PAUSE:RESUME",
-        "priority flow control: bytes queued of a link from which its sender is paused, and \
-         resumed",
+        "priority flow control: bytes queued of a link from which its sender is paused, and below \
+         which it is resumed: 1 to PAUSE",
     ),
     ("loss", "CHANCE", "probability that a packet is lost on its host's link, as 0.0001 or 0.01%"),
     (

@@ -98,6 +98,8 @@ fn wrong_settings_are_named_in_the_error() {
         ("path spray,cc=cubic", "spray, p2c"),
         ("policy-swap 18000000s:cc=x", "1ms"),
         ("end 1001s", "simulated"),
+        ("pfc 10K:0", "1 to PAUSE"),
+        ("pfc 10K:11K", "1 to PAUSE"),
     ] {
         let error = Settings::default().read(text).expect_err(text).to_string();
         assert!(error.contains(word), "{error}");
