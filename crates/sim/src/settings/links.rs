@@ -145,9 +145,11 @@ fn fail(text: &str) -> Option<Vec<(Ends, u64, u64)>> {
     let (ends, when) = text.split_once('@')?;
     let ends = Ends::parse(ends)?;
     let (from, until) = when.split_once("..").unwrap_or((when, ""));
-    let mut changes = vec![(ends.clone(), time(from)?, 0)];
+    let from = time(from)?;
+    let mut changes = vec![(ends.clone(), from, 0)];
     if !until.is_empty() {
-        changes.push((ends, time(until)?, u64::MAX));
+        let until = time(until).filter(|until| from < *until)?;
+        changes.push((ends, until, u64::MAX));
     }
     Some(changes)
 }

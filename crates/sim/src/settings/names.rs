@@ -202,8 +202,8 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     (
         "fail",
         "LINKS@TIME[..TIME]",
-        "LINKS fail at the first TIME and return at the second, as spine-0@20us or 4-6@0us..1ms; \
-         may be repeated. LINKS are those between two nodes (4-6; hosts have the first numbers, \
+        "LINKS fail at the first TIME and return at the second, which is later, as spine-0@20us or \
+         4-6@0us..1ms; may be repeated. LINKS are those between two nodes (4-6; hosts have the first numbers, \
          then switches tier by tier), all of a node (4, host-4, leaf-0, spine-0, aggregation-0, \
          core-0, switch-0), or all of plane-0 or plane-1",
     ),

@@ -100,6 +100,8 @@ fn wrong_settings_are_named_in_the_error() {
         ("end 1001s", "simulated"),
         ("pfc 10K:0", "1 to PAUSE"),
         ("pfc 10K:11K", "1 to PAUSE"),
+        ("fail host-0@5us..1us", "which is later"),
+        ("fail host-0@5us..5us", "which is later"),
     ] {
         let error = Settings::default().read(text).expect_err(text).to_string();
         assert!(error.contains(word), "{error}");
