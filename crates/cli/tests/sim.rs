@@ -127,6 +127,18 @@ fn a_run_that_is_cut_short_fails() {
     fairway(&arguments).fails(1, &["--end"]);
 }
 
+/// Rank 0 computes for longer than a run lasts.
+#[test]
+fn a_trace_that_computes_beyond_the_end_reports_when_it_continues() {
+    let scratch = Scratch::new();
+    let file = scratch.text("long.trace");
+    std::fs::write(&file, "ranks 4\ncompute 0 2s\nall-reduce all 1M\n").expect("written");
+    let arguments = ["sim", "trace", &file, "--topology=leaf-spine", "--hosts-per-leaf=4"];
+    let words = ["incomplete at 1000000 us", "computation ends, at 2000000 us", "more --end"];
+    fairway(&arguments).fails(1, &words);
+    fairway(&[&arguments[..], &["--end=3s"]].concat()).ok();
+}
+
 #[test]
 fn failed_operations_are_blamed_on_links_only_if_links_fail() {
     let incast = ["sim", "incast", "--nodes=8", "--stack=roce", "--bytes=64K", "--timeout-min=5us"];

@@ -8,6 +8,7 @@ use super::scenario::{Scenario, Stack};
 use crate::calendar::NEVER;
 use crate::members::Members;
 use crate::waiting_rank::WaitingRank;
+use std::cmp::Reverse;
 use std::fmt;
 
 /// Round trips, and longest time-outs of a host, without a placed byte after which a run with
@@ -106,6 +107,9 @@ pub struct Shortfall {
     pub are_ranks: bool,
     /// True if links of the scenario fail.
     pub links_fail: bool,
+    /// Time in picoseconds at which the next flow begins, or the next computation ends, if that
+    /// depends on nothing but time.
+    pub next_ps: Option<u64>,
     /// What the first incomplete ranks of a group wait for.
     pub ranks: Vec<WaitingRank>,
     /// For the first incomplete flows: number, source, destination, bytes placed, and total bytes.
@@ -148,9 +152,25 @@ impl Simulation {
             incomplete: (all - done, all),
             are_ranks,
             links_fail: links_fail(scenario),
+            next_ps: self.next_start_ps(),
             ranks,
             flows: incomplete.take(DESCRIBED).collect(),
         })
+    }
+
+    /// The earliest time at which a flow begins that waits for nothing but that time.
+    fn next_start_ps(&self) -> Option<u64> {
+        let (flows, outbound) = (&self.plan.scenario.flows, &self.plan.outbound);
+        let hosts = self.partitions.iter().flat_map(|partition| {
+            partition.hosts.iter().enumerate().filter_map(|(at, host)| Some((at, host.as_ref()?)))
+        });
+        let starts = hosts.flat_map(|(number, host)| {
+            let later = host.later.peek().map(|Reverse((at, _))| *at);
+            let next = outbound[number].get(host.next_start).map(|flow| &flows[*flow as usize]);
+            let next = next.filter(|flow| flow.after.is_empty()).map(|flow| flow.start_ps);
+            later.into_iter().chain(next)
+        });
+        starts.min()
     }
 }
 
@@ -172,6 +192,9 @@ impl fmt::Display for Shortfall {
             write!(f, "Flow {number}, {from} to {to}, has {placed} of {bytes} bytes in place. ")?;
         }
         self.ranks.iter().try_for_each(|waiting| write!(f, "{waiting}"))?;
+        if let Some(next) = self.next_ps.filter(|next| *next >= self.stopped_ps) {
+            write!(f, "The next flow begins, or computation ends, at {} us. ", us(next))?;
+        }
         f.write_str(match (self.is_livelock, self.links_fail) {
             (true, _) => {
                 "The run was stopped because queues refused packets and no byte was placed for 100 \
