@@ -51,6 +51,37 @@ pub enum SettingsError {
     /// A policy cannot replace another during the run.
     #[error("policy-swap: {0}")]
     PolicySwap(#[source] PoliciesError),
+    /// What would replace a policy is built in.
+    #[error(
+        "policy-swap: '{0}' names no module, and only modules replace each other: name a file, as \
+         cc=./new.wasm, and start with a module of its kind"
+    )]
+    SwapOfNoModule(String),
+    /// Measuring would begin when the run has ended.
+    #[error(
+        "measure {} us is not before the end, {} us, so that nothing would be measured: give an \
+         earlier measure or a later end",
+        *measure_ps as f64 / 1e6, *end_ps as f64 / 1e6
+    )]
+    MeasuresNothing {
+        /// Time from which streams are measured, in picoseconds.
+        measure_ps: u64,
+        /// Time at which the run ends, in picoseconds.
+        end_ps: u64,
+    },
+    /// A receive queue has no room for a single packet.
+    #[error(
+        "receive-queue {bytes}: a packet of mtu {mtu} takes up to {packet} bytes, and the queue \
+         holds at least one: give a longer queue or a smaller mtu"
+    )]
+    QueueBelowPacket {
+        /// Bytes of the queue.
+        bytes: u32,
+        /// Bytes of a packet, with all headers, at most.
+        packet: u32,
+        /// Payload bytes of a packet.
+        mtu: u32,
+    },
     /// The setting concerns Fairway's transport, and the stack is RoCE.
     #[error(
         "{name} {value} has no effect on RoCE, whose queue pairs have one path each (split N \

@@ -4,10 +4,11 @@
 use super::scenario::{Marking, Overflow, Pfc, QueueSpec, Routing, Scenario, SharedBuffer, Stack};
 use super::topology::{Clos, Direct, Network, Planes, Shape, TopologyError, Wiring};
 use super::traffic::{self, Sizes, SizesError, TraceError, Traced};
-use fairway_sandbox::Policies;
+use fairway_sandbox::{Policies, PoliciesError};
 use fairway_ub::policy::PolicySpec;
 use fairway_ub::wire::{Duration, Instant, Priority};
 
+mod checks;
 mod collectives;
 mod hosts;
 mod links;
@@ -21,10 +22,11 @@ pub use names::{SETTINGS, WORKLOADS};
 
 use crate::error::SettingsError;
 use crate::quantity::{self, bytes, chance, count, rate, span};
+use checks::check_bounds;
 use collectives::CollectiveSettings;
 use hosts::HostSettings;
 use links::LinkSettings;
-use names::{FAIRWAY_ONLY, PLANES, TOPOLOGIES, usual_bytes, usual_nodes};
+use names::{PLANES, TOPOLOGIES, usual_bytes, usual_nodes};
 use program::ProgramSettings;
 use streams::StreamSettings;
 use values::{Chunk, Hints, Split, hint, marking, on_or_off, one_of, set, three};
@@ -495,16 +497,8 @@ impl Settings {
         self.apply_transport(&mut scenario)?;
         (scenario.burst, scenario.end_ps, scenario.check) = (self.burst, self.end_ps, self.check);
         (scenario.control, scenario.measure_ps) = (self.streams.control(), self.streams.measure_ps);
+        check_bounds(&scenario)?;
         Ok(scenario)
-    }
-
-    /// Checks that no setting was given that has no effect on the stack.
-    fn check_stack(&self) -> Result<(), SettingsError> {
-        let idle = self.given.iter().find(|(name, _)| FAIRWAY_ONLY.contains(name));
-        match idle.filter(|_| self.stack != Stack::Fairway) {
-            Some((name, value)) => Err(SettingsError::NoEffect { name, value: value.clone() }),
-            None => Ok(()),
-        }
     }
 
     /// Applies the settings of switches to a scenario: queues and forwarding.
@@ -554,9 +548,13 @@ impl Settings {
     fn policies(&self) -> Result<Option<Policies>, SettingsError> {
         let mut policies = self.policy.as_ref().map(Policies::fresh).unwrap_or_default();
         for (at, item) in &self.policy_swaps {
-            policies = policies
-                .with_planned(Instant::from_ps(*at), item)
-                .map_err(SettingsError::PolicySwap)?;
+            policies =
+                policies.with_planned(Instant::from_ps(*at), item).map_err(
+                    |error| match error {
+                        PoliciesError::BuiltIn(_) => SettingsError::SwapOfNoModule(item.clone()),
+                        error => SettingsError::PolicySwap(error),
+                    },
+                )?;
         }
         Ok(self.policy.is_some().then_some(policies))
     }

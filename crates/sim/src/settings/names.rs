@@ -230,7 +230,11 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "bytes that can wait for a host with drain, the number from which it signals pressure to \
          its peers, and the number at which it ceases to; default: 512K:128K:64K",
     ),
-    ("window", "N", "packets that a channel can track; default: four bandwidth-delay products"),
+    (
+        "window",
+        "N",
+        "packets that a channel can track, 128 to 32768; default: four bandwidth-delay products",
+    ),
     ("burst", "N", "packets that a NIC takes from its protocol at once"),
     (
         "timeout-min",
@@ -260,7 +264,7 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "on: a packet with a congestion mark is acknowledged at once; off: the next \
          acknowledgement names the paths whose packets had marks; default: off",
     ),
-    ("end", "TIME", "simulated time at which a run ends at the latest"),
+    ("end", "TIME", "simulated time at which a run ends at the latest, up to 1000s; default: 1s"),
     (
         "grid",
         "AxB[xC]",
@@ -294,7 +298,7 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
          message each TIME), start, end, rate, weight, tenant, tenant-weight, hint (N, or N@TIME), \
          order (none, relaxed, strict), mode (roi, rot, rol), paths and policy; may be repeated",
     ),
-    ("measure", "TIME", "time from which streams and control are measured"),
+    ("measure", "TIME", "time from which streams and control are measured; before end"),
     (
         "control",
         "THREADS:TIME",

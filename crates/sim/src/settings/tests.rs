@@ -102,6 +102,7 @@ fn wrong_settings_are_named_in_the_error() {
         ("pfc 10K:11K", "1 to PAUSE"),
         ("fail host-0@5us..1us", "which is later"),
         ("fail host-0@5us..5us", "which is later"),
+        ("window 64", "128 to 32768"),
     ] {
         let error = Settings::default().read(text).expect_err(text).to_string();
         assert!(error.contains(word), "{error}");
@@ -109,6 +110,16 @@ fn wrong_settings_are_named_in_the_error() {
     let mut settings = Settings::default();
     settings.read("nodes 16\nsenders 16\nworkload incast").expect("each for itself is fine");
     assert!(settings.build(1).expect_err("too many").to_string().contains("16 senders"));
+    for (lines, words) in [
+        ("measure 2ms\nend 1ms", ["measure 2000 us", "1000 us"]),
+        ("drain 0:25G\nreceive-queue 4K", ["receive-queue 4096", "4262 bytes"]),
+        ("policy-swap 1ms:cc=nscc", ["'cc=nscc' names no module", "cc=./new.wasm"]),
+    ] {
+        let mut settings = Settings::default();
+        settings.read(&format!("nodes 16\n{lines}")).expect("each for itself is fine");
+        let error = settings.build(1).expect_err(lines).to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    }
 }
 
 #[test]

@@ -27,6 +27,14 @@ pub enum MatrixError {
         /// Nodes of the matrix.
         nodes: u32,
     },
+    /// The matrix has another number of connections than it states, as if it were cut short.
+    #[error("Connections {stated}, but there are {found}: correct the number, or add the others")]
+    Connections {
+        /// Number after `Connections`.
+        stated: u64,
+        /// Connections of the matrix.
+        found: u64,
+    },
     /// A connection waits for a trigger that no connection fires.
     #[error("nothing fires trigger {0}: give a connection send_done_trigger {0}")]
     Trigger(u64),

@@ -31,13 +31,14 @@ struct Line {
 /// # Errors
 /// Names the line and what is wrong with it.
 pub fn parse_matrix(text: &str) -> Result<(u32, Vec<Flow>), MatrixError> {
-    let mut nodes = 0;
+    let (mut nodes, mut stated) = (0, None);
     let mut lines = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or("").trim();
         let words: Vec<&str> = line.split_whitespace().collect();
         let outcome = match words.as_slice() {
-            [] | ["Connections" | "Triggers" | "Failures", _] => Ok(()),
+            [] | ["Triggers" | "Failures", _] => Ok(()),
+            ["Connections", count] => number(count).map(|count| stated = Some(count)),
             ["Nodes", count] => number(count).map(|count| nodes = count as u32),
             ["trigger", "id", _, "oneshot" | "multishot"]
             | ["trigger", "id", _, "barrier", "count", _] => Ok(()),
@@ -47,6 +48,10 @@ pub fn parse_matrix(text: &str) -> Result<(u32, Vec<Flow>), MatrixError> {
             [first, ..] => Err(MatrixLineError::Line((*first).to_owned())),
         };
         outcome.map_err(|error| MatrixError::Line { line: at + 1, error })?;
+    }
+    let found = lines.len() as u64;
+    if let Some(stated) = stated.filter(|stated| *stated != found) {
+        return Err(MatrixError::Connections { stated, found });
     }
     let wrong = |line: &Line| {
         let flow = &line.flow;

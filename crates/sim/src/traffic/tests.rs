@@ -33,6 +33,7 @@ fn a_wrong_matrix_is_refused_with_its_line() {
         ("Nodes 2\n0->1 start 0", "without a size"),
         ("Nodes 2\n0->1 trigger 4 size 5", "trigger 4"),
         ("Nodes 2\nbanana", "banana"),
+        ("Nodes 2\nConnections 5\n0->1 start 0 size 5", "Connections 5, but there are 1"),
         ("Nodes 2\n0->1 size", "no value"),
     ] {
         let error = parse_matrix(text).expect_err(text).to_string();
