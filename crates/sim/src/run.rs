@@ -126,13 +126,14 @@ impl Simulation {
     /// missing). The partitions run on as many cores, unless the window has very few events.
     pub fn step(&mut self) -> bool {
         let totals = self.totals();
-        if !self.watch.goes_on(self.now, &totals) {
-            return false;
-        }
         let Some(window) = self.next_window() else {
+            self.watch.note(self.now, &totals);
             self.reach_end();
             return false;
         };
+        if !self.watch.goes_on(self.now, &totals) {
+            return false;
+        }
         let events: u64 = self.partitions.iter().map(|partition| partition.expected(window)).sum();
         match &mut self.workers {
             Some(workers) if events >= EVENTS_MIN => workers.run(&mut self.partitions, window),
@@ -274,14 +275,18 @@ impl Simulation {
         (next * self.plan.window_ps < self.plan.scenario.end_ps).then_some(next)
     }
 
-    /// Advances the time to the end of the scenario, if events are left that come only after it:
-    /// until then, nothing happens.
+    /// Advances the time to the end of the scenario if it cuts the run short: streams continue,
+    /// packets are under way, or flows begin later. Timers of NICs alone do not count.
     fn reach_end(&mut self) {
         let is_idle = |partition: &Partition| {
             partition.earliest_crossing == NEVER && partition.calendar.next_window().is_none()
         };
-        let is_complete = self.plan.scenario.streams.is_empty() && self.is_complete();
-        if !is_complete && !self.partitions.iter().all(is_idle) {
+        let is_cut = match self.plan.scenario.streams.is_empty() {
+            true if self.is_complete() => false,
+            true => self.in_flight() > 0 || self.next_start_ps().is_some(),
+            false => !self.partitions.iter().all(is_idle),
+        };
+        if is_cut {
             self.now = self.now.max(self.plan.scenario.end_ps);
         }
     }

@@ -71,11 +71,16 @@ impl Watch {
         Watch { bound_ps, since_ps: 0, before: Totals::default(), is_stopped: false }
     }
 
-    /// Checks the counters at `now`. Returns false if the run is to stop.
-    pub(super) fn goes_on(&mut self, now: u64, totals: &Totals) -> bool {
+    /// Notes the counters at `now`.
+    pub(super) fn note(&mut self, now: u64, totals: &Totals) {
         if achieved(totals) != achieved(&self.before) {
             (self.since_ps, self.before) = (now, *totals);
         }
+    }
+
+    /// Notes the counters at `now`. Returns false if the run is to stop.
+    pub(super) fn goes_on(&mut self, now: u64, totals: &Totals) -> bool {
+        self.note(now, totals);
         let in_vain = refused(totals) - refused(&self.before);
         self.is_stopped = now - self.since_ps > self.bound_ps && in_vain >= REFUSED;
         !self.is_stopped
@@ -159,7 +164,7 @@ impl Simulation {
     }
 
     /// The earliest time at which a flow begins that waits for nothing but that time.
-    fn next_start_ps(&self) -> Option<u64> {
+    pub(super) fn next_start_ps(&self) -> Option<u64> {
         let (flows, outbound) = (&self.plan.scenario.flows, &self.plan.outbound);
         let hosts = self.partitions.iter().flat_map(|partition| {
             partition.hosts.iter().enumerate().filter_map(|(at, host)| Some((at, host.as_ref()?)))
@@ -198,7 +203,8 @@ impl fmt::Display for Shortfall {
         f.write_str(match (self.is_livelock, self.links_fail) {
             (true, _) => {
                 "The run was stopped because queues refused packets and no byte was placed for 100 \
-                 round trips and four of the longest time-outs: give the switches a longer --queue, or the hosts another --policy"
+                 round trips and four of the longest time-outs: give the switches a longer \
+                 --queue, or the hosts another --policy"
             }
             (false, true) => "Give the run more --end, or mend the links that --fail takes away",
             (false, false) => "Give the run more --end",
