@@ -53,6 +53,20 @@ fn every_byte_arrives_once_whatever_the_network_does() {
     assert!(duplicates > 1000 && gaps > 1000 && implied > 10, "{duplicates} {gaps} {implied}");
 }
 
+/// A late packet may make the requester repeat what has been answered.
+#[test]
+fn atomics_survive_a_network_that_only_reorders() {
+    let mut duplicates = 0;
+    for seed in 500..540 {
+        let reordering = 50 + 5 * (seed % 40);
+        let shuffled = Faults { reordering, blocked: 500, placement_ns: 4_000, ..Faults::NONE };
+        let world = run(seed, shuffled, Traffic::ATOMICS);
+        let counters = world.nodes.iter().map(|node| node.host().counters());
+        duplicates += counters.map(|counters| counters.duplicate_requests).sum::<u64>();
+    }
+    assert!(duplicates > 1000, "{duplicates}");
+}
+
 /// Each node has one queue pair, whose gate a turn or a rate shuts again and again.
 #[test]
 fn every_byte_arrives_once_under_any_scheduler() {

@@ -90,6 +90,9 @@ impl Traffic {
     pub const LONG: Traffic =
         Traffic { operations: 60, receives: 24, patient: true, ..Traffic::BULK_OUT_OF_ORDER };
     pub const LONG_SENDS: Traffic = Traffic { bulk: Some(Kind::Send), ..Traffic::LONG };
+    /// As many atomics under way as the peer answers at a time.
+    pub const ATOMICS: Traffic =
+        Traffic { operations: 300, bulk: Some(Kind::FetchAdd), ..Traffic::RELIABLE };
     pub const SLOW_RECEIVER: Traffic =
         Traffic { operations: 40, receives: 2, receive_pause_us: 400, ..Traffic::RELIABLE };
     pub const UNRELIABLE: Traffic = Traffic { transport: Transport::Uc, ..Traffic::RELIABLE };
@@ -185,7 +188,7 @@ pub fn plan(random: &mut Random, traffic: &Traffic, mtu: u32) -> Vec<Planned> {
                 local,
                 at,
                 length: if matches!(kind, Kind::FetchAdd | Kind::CompareSwap) { 8 } else { length },
-                fence: random.permille(150),
+                fence: random.permille(150) && traffic.bulk != Some(Kind::FetchAdd),
                 signaled: random.permille(700),
                 operand: random.next() | 1,
             };
