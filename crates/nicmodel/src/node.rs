@@ -280,8 +280,8 @@ impl Node {
         &self.memory[range.segment.index()][bytes_at(range)]
     }
 
-    /// Returns every server by name, with its number of units and its counters of a run that ends at
-    /// `end`.
+    /// Returns every server by name, with its number of units and its counters of a run that ends
+    /// at `end`.
     pub(crate) fn tallies(&self, end: u64) -> Vec<(String, usize, Tally)> {
         let servers = &self.servers;
         let mut list = Vec::new();

@@ -41,8 +41,9 @@ impl Server {
         self.free_at.iter().min().map_or(0, |free| free.saturating_sub(now))
     }
 
-    /// Counters of a run that ends at `end`, without the occupancy behind it. No job may have entered
-    /// after `end`: only then is every unit busy without a pause from `end` until it is free.
+    /// Counters of a run that ends at `end`, without the occupancy behind it. No job may have
+    /// entered after `end`: only then is every unit busy without a pause from `end` until it is
+    /// free.
     pub(crate) fn tally_until(&self, end: u64) -> Tally {
         let to_come: u64 = self.free_at.iter().map(|free| free.saturating_sub(end)).sum();
         Tally { held_ps: self.tally.held_ps - to_come, ..self.tally }

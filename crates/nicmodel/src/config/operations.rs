@@ -26,7 +26,8 @@ impl Config {
 
     /// True if operations are instructions of the CPU that bypass the transport of UB.
     fn has_bypass(&self) -> bool {
-        // The oracle also has longer loads and stores, which the protocol moves as READs and WRITEs.
+        // The oracle also has longer loads and stores, which the protocol moves as READs and
+        // WRITEs.
         let short = self.payload <= 64;
         let issues = match self.workload {
             WorkloadKind::Bulk | WorkloadKind::Incast => {
@@ -47,8 +48,8 @@ impl Config {
         issues && self.stack == Stack::UbLdst
     }
 
-    /// Checks that the engine can keep the order of the operations: it refuses an order of loads and
-    /// stores, and sends nothing unreliably but WRITEs and SENDs of one packet.
+    /// Checks that the engine can keep the order of the operations: it refuses an order of loads
+    /// and stores, and sends nothing unreliably but WRITEs and SENDs of one packet.
     fn check_order(&self) -> Result<(), ConfigError> {
         let order = self.order_of(self.order_percent > 0);
         if order != Ordering::None && self.has_bypass() {
