@@ -60,7 +60,7 @@ const WRONG_USAGE: &[(&[&str], &[&str])] = &[
         &["perf", "--server", "--connect", "x"],
         &["--server", "--connect", "fairway perf [OPTIONS] <OP"],
     ),
-    (&["perf", "write", "--server", "--size", "64K"], &["--size 64K", "--server", "--connect"]),
+    (&["perf", "--server", "--size", "64K"], &["--size 64K", "--server", "--connect"]),
     (&["perf", "--server", "--json"], &["--json has no effect with --server"]),
     (&["perf", "write", "--connect-timeout", "9s"], &["--connect-timeout 9s", "--connect"]),
     (&["perf", "write", "--latency", "--depth", "8"], &["--depth 8", "--latency"]),
