@@ -58,7 +58,7 @@ pub(crate) const RECORDED: [Recorded; 47] = [
     Recorded::run(InjectedBug::WaitForFlowless, 38_164_764, 45),
     Recorded::seed(InjectedBug::BlameReceives, 38_609_325),
     Recorded::new(InjectedBug::KeepRoom, 85_272_111, 12),
-    Recorded::seed(InjectedBug::ForgetNoted, 39_068_073),
+    Recorded::run(InjectedBug::ForgetNoted, 39_068_073, 346),
     Recorded::run(InjectedBug::TrustNewPath, 43_020_852, 3),
     Recorded::seed(InjectedBug::BeginSpent, 44_046_087),
     Recorded::seed(InjectedBug::IgnoreEarlyRefusal, 46_536_027),
