@@ -80,7 +80,7 @@ pub(crate) const RECORDED: [Recorded; 47] = [
     Recorded::run(InjectedBug::AnyCause, 72_073_876, 0),
     Recorded::new(InjectedBug::KeepPast, 79_289_242, 771),
     Recorded::new(InjectedBug::RepeatUnconfirmed, 2_301, 2_301),
-    Recorded::new(InjectedBug::AnswerUnretired, 2_464, 539),
+    Recorded::new(InjectedBug::AnswerUnretired, 2_464, 649),
     Recorded::new(InjectedBug::ForgetPlacing, 4_136, 4_136),
     Recorded::new(InjectedBug::RestBehind, 968, 968),
     Recorded::new(InjectedBug::CarryBeforePlacement, 1_611, 1_611),
