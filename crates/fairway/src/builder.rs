@@ -289,14 +289,16 @@ impl Builder {
 
     /// Raises `Limits::channels`, if it is lower, so that there is room for `peers` connections,
     /// even if all come from one address, which gets only a part of the channels. Connections of
-    /// several engines ([`Builder::engines`]) have as many channels.
+    /// several engines ([`Builder::engines`]) have as many channels. There is room for as many as a
+    /// NIC can have ([`Limits::CHANNELS_MAX`]), if `peers` need more.
     #[must_use]
     pub fn room_for_peers(mut self, peers: u32) -> Self {
         let engines = u32::try_from(self.engines).unwrap_or(1);
         // An address gets three quarters; ranks of one host meet as clients and as servers.
-        let needed = (peers + 1).saturating_mul(engines).saturating_mul(4).div_ceil(3) + 1;
-        self.limits.channels = self.limits.channels.max(needed.min(65_536));
-        self.limits.groups = self.limits.groups.max(peers);
+        let of_address = peers.saturating_add(1).saturating_mul(engines);
+        let needed = of_address.saturating_mul(4).div_ceil(3) + 1;
+        self.limits.channels = self.limits.channels.max(needed.min(Limits::CHANNELS_MAX));
+        self.limits.groups = self.limits.groups.max(peers.min(Limits::CHANNELS_MAX));
         self
     }
 

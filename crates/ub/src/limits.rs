@@ -106,7 +106,7 @@ impl Limits {
     pub(crate) fn assert_in_range(&self) {
         assert!(self.window_packets.is_power_of_two(), "window_packets: a power of two");
         assert!((128..=32_768).contains(&self.window_packets), "window_packets: 128 to 32,768");
-        assert!((1..=65_536).contains(&self.channels), "channels: 1 to 65,536");
+        assert!((1..=Limits::CHANNELS_MAX).contains(&self.channels), "channels: 1 to 65,536");
         assert!((1..=256).contains(&self.message_slots), "message_slots: 1 to 256");
         assert!((1..=256).contains(&self.read_slots), "read_slots: 1 to 256");
         assert!((1..=256).contains(&self.paths), "paths: 1 to 256");
@@ -125,6 +125,9 @@ impl Limits {
 }
 
 impl Limits {
+    /// Most channels that a NIC can have.
+    pub const CHANNELS_MAX: u32 = 65_536;
+
     /// Capacities of a NIC in one program: 64 channels, 1,024 Jetties, 4,096 segments and so on.
     pub const fn new() -> Limits {
         const CHANNELS: u32 = 64;

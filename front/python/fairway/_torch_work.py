@@ -80,11 +80,14 @@ class Work(dist.Work):
         self._future: Optional[torch.futures.Future[Any]] = None
         self.watcher: Optional[Watcher] = None
 
-    def _end(self) -> None:
-        """Takes the outcome of the calls, all of which have ended."""
+    def _end(self) -> Optional[torch.futures.Future[Any]]:
+        """Takes the outcome of the calls, all of which have ended.
+
+        Returns the future that the caller has to complete, if there is one.
+        """
         with self._lock:
             if self._ended:
-                return
+                return None
             try:
                 for call in self._calls:
                     call.wait(0)
@@ -96,9 +99,7 @@ class Work(dist.Work):
             # Nothing refers to the buffers any longer.
             self._calls, self._after = [], None
             self._ended = True
-            ended = self._ended_future
-        if ended is not None and self.watcher is not None:
-            self.watcher.complete(ended)
+            return self._ended_future
 
     def _outcome(self, _ended: Any) -> list[torch.Tensor]:
         if self._error is not None:
@@ -108,7 +109,10 @@ class Work(dist.Work):
     def poll(self) -> bool:
         """True if the calls have ended, in success or failure."""
         if not self._ended and all(call.done() for call in list(self._calls)):
-            self._end()
+            ended = self._end()
+            if ended is not None and self.watcher is not None:
+                # A thread that only looks at a work does not run its callbacks.
+                self.watcher.complete(ended)
         return self._ended
 
     def advance(self, seconds: float) -> None:
@@ -138,7 +142,9 @@ class Work(dist.Work):
                 call.wait(max(deadline - time.monotonic(), 0))
             except (Error, RuntimeError):
                 pass  # It is raised again when the outcome is taken.
-        self._end()
+        # A work whose end was waited for has a future that is complete.
+        if (ended := self._end()) is not None:
+            ended.set_result(None)
         if self._error is not None:
             raise self._error
         return True

@@ -10,7 +10,7 @@ use fairway_roce::{
 };
 use fairway_ub::wire::roce::RnrTimer;
 use fairway_ub::wire::{Duration, JettyId, Psn, Qpn};
-use fairway_ub::{Grant, JettyState, Rights, SegmentId};
+use fairway_ub::{Grant, JettyState, Profile, Rights, SegmentId};
 
 use super::link::CONNECT_TIMEOUT;
 use super::send::Send;
@@ -28,12 +28,12 @@ const WINDOW: u32 = 96;
 const TOGETHER: u32 = 16;
 
 /// Least time between two tries of a SEND that finds no receive.
-const NOT_READY_DELAY: Duration = Duration::from_us(100);
+const NOT_READY_DELAY: Duration = Profile::new().not_ready_delay;
 
-/// Returns how often a SEND that finds no receive is tried again; 7 means forever. An adapter would
-/// try `retries` times, and wait each time for as long as the peer's timer says. That timer is not
-/// known here, where tries are much closer together, so the queue pair's own one counts: programs
-/// mostly give both ends the same.
+/// Returns how often a SEND that finds no receive is tried again; 7 means forever, so it is more if
+/// it is limited at all. An adapter would try `retries` times, and wait each time for as long as
+/// the peer's timer says. That timer is not known here, where tries are much closer together, so
+/// the queue pair's own one counts: programs mostly give both ends the same.
 fn not_ready_retries(retries: u8, timer: RnrTimer) -> u16 {
     if matches!(retries, 0 | 7) {
         return retries.into();

@@ -278,6 +278,15 @@ impl Node {
         completion
     }
 
+    /// Waits until this node has refused so many SENDs because it had no receive.
+    pub fn until_not_ready(&self, refusals: u64) {
+        let start = Instant::now();
+        while self.provider.counters().rnr_naks_sent < refusals {
+            assert!(start.elapsed() < STUCK, "stuck: {:?}", self.provider.counters());
+            std::thread::yield_now();
+        }
+    }
+
     /// Waits until the network's counters fulfil a condition.
     #[allow(dead_code)] // One provider's tests need it.
     pub fn until_counted(&self, satisfied: impl Fn(&NetworkCounters) -> bool) {

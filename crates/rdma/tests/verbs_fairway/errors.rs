@@ -78,9 +78,7 @@ fn send_to_a_receiver_not_ready_is_retried_as_often_as_agreed() {
     let [here, there] = &patient.nodes;
     patient.post(0, 1, SEND, here.local(0, 8));
     // The refusal is under way; once it has arrived, a receive is posted.
-    while there.provider.counters().rnr_naks_sent < 20 {
-        std::thread::yield_now();
-    }
+    there.until_not_ready(20);
     there.receive(patient.pairs[1], 2, 0, 8);
     there.received(2);
     here.sent(1);
@@ -110,9 +108,7 @@ fn few_retries_last_as_long_as_the_timer_says() {
         node.connect_with(pair.pairs[n], peer, reliability, settings);
     }
     pair.post(0, 1, SEND, here.local(0, 8));
-    while there.provider.counters().rnr_naks_sent < 100 {
-        std::thread::yield_now();
-    }
+    there.until_not_ready(100);
     there.receive(pair.pairs[1], 2, 0, 8);
     there.received(2);
     here.sent(1);

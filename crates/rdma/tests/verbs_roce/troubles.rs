@@ -105,9 +105,7 @@ fn a_receiver_that_is_not_ready_is_waited_for() {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;
     pair.post(0, 1, SEND, here.local(0, 64));
-    while here.provider.counters().rnr_naks_received < 3 {
-        std::thread::yield_now();
-    }
+    there.until_not_ready(3);
     there.receive(pair.pairs[1], 1, 0, 64);
     here.sent(1);
     there.received(1);

@@ -5,7 +5,6 @@ import gc
 import os
 import signal
 import threading
-import time
 import unittest
 from datetime import timedelta
 
@@ -47,6 +46,10 @@ def inside_callbacks(rank, size):
         future = dist.all_reduce(done.value()[0], async_op=True).get_future()
         return future.wait()[0]
     for _ in range(20):
+        work = dist.all_reduce(torch.ones(3), async_op=True)
+        future = work.get_future()
+        work.wait()
+        assert future.done(), "the end of the call was waited for"
         future = dist.all_reduce(torch.ones(3), async_op=True).get_future()
         twice = future.then(sum_again).then(lambda done: dist.all_reduce(done.value()))
         twice.wait()
@@ -90,8 +93,11 @@ def again(rank, size):
     """Groups are left and made again with the same store; one rank is later than the others."""
     store = dist.distributed_c10d._get_default_store()
     for round in range(3):
-        time.sleep(0.3 if rank == round else 0)
+        if rank == round:
+            store.wait([f"left/{round}"], timedelta(seconds=30))
         dist.destroy_process_group()
+        if rank != round:
+            store.set(f"left/{round}", b"yes")
         dist.init_process_group("fairway", store=store, rank=rank, world_size=size,
                                 timeout=timedelta(seconds=30))
         pair = dist.new_group([0, 1])
