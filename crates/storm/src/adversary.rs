@@ -1,5 +1,6 @@
 //! The faults of the simulated network: one seeded decision per packet, link and path.
 
+use crate::plan::LastPath;
 use fairway_device::random::Random;
 use fairway_ub::wire::{Cci, Duration, Ecn, Instant};
 use std::collections::BTreeMap;
@@ -236,6 +237,7 @@ pub struct Adversary {
     /// Notices of dead channels that are lost, in thousandths.
     lost_notices: u32,
     outage_random: Random,
+    last_path: Option<LastPath>,
     links: BTreeMap<(usize, usize, u8), Link>,
     healed: bool,
     pub(crate) faults: [u64; Fault::COUNT],
@@ -251,6 +253,7 @@ impl Adversary {
             channel_outages: Vec::new(),
             lost_notices: 0,
             outage_random: Random::fork(seed, 19),
+            last_path: None,
             links: BTreeMap::new(),
             healed: false,
             faults: [0; Fault::COUNT],
@@ -263,7 +266,13 @@ impl Adversary {
         self
     }
 
-    /// Stops all faults from now on.
+    /// Lets all paths but one fail for good.
+    pub(crate) fn with_last_path(mut self, last_path: Option<LastPath>) -> Self {
+        self.last_path = last_path;
+        self
+    }
+
+    /// Stops all faults from now on, except that paths which have failed for good stay dead.
     pub fn heal(&mut self) {
         self.healed = true;
     }
@@ -290,12 +299,12 @@ impl Adversary {
         let (latency, shelter) = (link.latency, link.shelter);
         let can_be_trimmed = network_faults.trim > 0 && bytes.len() > header;
         let fine = Delivery::new(latency, bytes);
-        if self.healed {
-            return vec![fine];
-        }
         if let Some(fault) = self.outage(now, way) {
             self.count(fault);
             return Vec::new();
+        }
+        if self.healed {
+            return vec![fine];
         }
         let mut random = self.link(way).random.clone();
         let mut happens = |chance: u32| random.chance(chance >> shelter);
@@ -426,6 +435,12 @@ impl Adversary {
 
     fn outage(&self, now: Instant, way: (usize, usize, u8)) -> Option<Fault> {
         let (from, to, path) = way;
+        if self.last_path.is_some_and(|last| last.is_dead(path, now)) {
+            return Some(Fault::Blackhole);
+        }
+        if self.healed {
+            return None;
+        }
         let hit = self.outages.iter().find(|outage| {
             outage.from == from
                 && outage.to == to

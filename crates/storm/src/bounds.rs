@@ -31,6 +31,11 @@ pub(crate) fn timeout(plan: &Plan) -> Duration {
     let longest = plan.profiles.iter().map(|profile| {
         let timeouts = profile.timeout_max.times(12);
         let silence = profile.peer_dead.saturating_add(profile.keep_alive).times(3);
+        // Where one path is left, a packet may have to be sent again by all others first, after
+        // each request for credit has been.
+        let paths = plan.links.iter().map(|link| u64::from(link.paths)).max().unwrap_or(1);
+        let tries = if plan.last_path.is_some() { 4 * paths } else { 1 };
+        let timeouts = timeouts.times(tries);
         timeouts.saturating_add(silence).saturating_add(profile.path_probe.times(4))
     });
     let bytes = operations(plan) * (plan.bytes_max + 10_000);

@@ -1,6 +1,7 @@
 //! The choices that a seed determines before a run.
 
 mod condition;
+mod last_path;
 mod mail;
 mod mishaps;
 mod placement;
@@ -9,6 +10,7 @@ mod resting;
 mod retirement;
 
 pub use condition::Condition;
+pub(crate) use last_path::LastPath;
 pub(crate) use mail::MailPlan;
 pub(crate) use placement::ControllerPlacement;
 use resting::Resting;
@@ -75,6 +77,7 @@ pub(crate) struct Plan {
     pub(crate) extras: Extras,
     pub(crate) retirement: Retirement,
     pub(crate) resting: Resting,
+    pub(crate) last_path: Option<LastPath>,
     /// Data packets may carry acknowledgements.
     pub(crate) carried_acks: bool,
     /// Scheduler of each node.
@@ -219,6 +222,7 @@ impl Plan {
         resting::draw(seed, &mut plan);
         plan.config.knows_waits = Random::fork(seed, WAITS).chance(60);
         plan.carried_acks = Random::fork(seed, CARRIED_ACKS).chance(150);
+        last_path::draw(seed, &mut plan);
         plan
     }
 
@@ -289,6 +293,7 @@ impl Plan {
             extras,
             retirement: Retirement::default(),
             resting: Resting::default(),
+            last_path: None,
             carried_acks: false,
         }
     }

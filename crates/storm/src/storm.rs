@@ -88,7 +88,8 @@ const OPEN_AGAIN: Duration = Duration::from_us(300);
 impl Storm {
     fn new(seed: u64, plan: Plan, options: Options) -> Self {
         let adversary = Adversary::new(seed, plan.network_faults, plan.outages.clone())
-            .with_channel_outages(plan.retirement.outages.clone(), plan.retirement.lost_notices);
+            .with_channel_outages(plan.retirement.outages.clone(), plan.retirement.lost_notices)
+            .with_last_path(plan.last_path);
         let trace = Trace::new(options.trace);
         let mut world = World::new(plan.limits.len(), plan.config, adversary, trace, seed);
         world.absence.is_noted = plan.extras.missing > 0;
@@ -462,8 +463,11 @@ impl Storm {
         self.world.nodes.iter().all(|node| node.nic().is_none_or(idle)) && self.has_paths()
     }
 
-    /// True if every path that was given up is back in use.
+    /// True if every path that was given up is back in use, or paths have failed for good.
     fn has_paths(&self) -> bool {
+        if self.plan.last_path.is_some() {
+            return true;
+        }
         let usable = |node: usize, channel: ChannelId| {
             let nic = self.world.nodes[node].nic();
             nic.is_none_or(|nic| {

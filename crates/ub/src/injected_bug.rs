@@ -169,11 +169,15 @@ pub enum InjectedBug {
     RestBehind,
     /// Parts of an operation have one transaction number.
     ShareTransaction,
+    /// Send keep-alive messages by the path of the policy, however long they stay unanswered.
+    StayWithPath,
+    /// Take a path whose packets time out for one that delivers.
+    TrustTimedOut,
 }
 
 impl InjectedBug {
     /// Every injected bug.
-    pub const ALL: [InjectedBug; 79] = [
+    pub const ALL: [InjectedBug; 81] = [
         InjectedBug::SkipDuplicateCheck,
         InjectedBug::WrapPsnEarly,
         InjectedBug::AcknowledgeBeforePlacement,
@@ -253,5 +257,7 @@ impl InjectedBug {
         InjectedBug::ForgetPlacing,
         InjectedBug::RestBehind,
         InjectedBug::ShareTransaction,
+        InjectedBug::StayWithPath,
+        InjectedBug::TrustTimedOut,
     ];
 }

@@ -10,6 +10,9 @@ const NEWEST: [u64; 5] = [2_301, 2_464, 4_136, 968, 106_247_513];
 /// Recorded seeds of worlds in which data packets carry acknowledgements.
 const CARRYING: [u64; 2] = [1_611, 550];
 
+/// Recorded seeds of worlds in which paths fail for good.
+const FAILING: [u64; 0] = [];
+
 /// Seeds of the worlds that failed once, and of those in which injected bugs are found.
 fn recorded_seeds() -> impl Iterator<Item = u64> {
     let failed = include_str!("../../seeds.txt").lines().filter(|line| !line.starts_with('#'));
@@ -49,5 +52,13 @@ fn recorded_seeds_have_no_channels_that_die_or_rest() {
     for seed in recorded_seeds().filter(|seed| !NEWEST.contains(seed)) {
         let plan = Plan::draw(seed);
         assert!(!plan.retirement.agreed && plan.resting.chance == 0, "{seed}");
+    }
+}
+
+/// So do seeds that were recorded before paths failed for good.
+#[test]
+fn recorded_seeds_have_no_paths_that_fail_for_good() {
+    for seed in recorded_seeds().filter(|seed| !FAILING.contains(seed)) {
+        assert!(Plan::draw(seed).last_path.is_none(), "{seed}");
     }
 }

@@ -4,6 +4,7 @@ mod liveness;
 
 use self::liveness::Liveness;
 pub(super) use self::liveness::Silence;
+use super::paths::PathTurn;
 use super::retirement::Retirement;
 use super::{Channel, Timer};
 use crate::api::{DropReason, Event, Status};
@@ -170,7 +171,7 @@ impl Channel {
         match self.life.state {
             State::Closing if self.life.repeats > 0 => {
                 // Successive attempts take different paths, in case one is dead.
-                let path = self.paths.take_turn();
+                let path = self.paths.take_turn(PathTurn::Close);
                 self.send_close(&mut shared.schedule, now, path)
             }
             State::Closing => self.closed(&mut shared.channels, &mut shared.events),

@@ -14,8 +14,9 @@
 //! Anything else that has begun may have been executed, and so ends the group as if its last
 //! channel had died ([`Channel::may_retire`]).
 
+use super::paths::PathTurn;
 use super::{Channel, Timer};
-use crate::api::{Status, is_numbered};
+use crate::api::{Status, Transmit, is_numbered};
 use crate::arrival::{Arrival, ArrivalKind, Turn};
 use crate::injected_bug::InjectedBug;
 use crate::message::{Message, MessagePlace, Outcome, OwnAnswer, Reply};
@@ -241,14 +242,10 @@ impl Channel {
     }
 
     /// The notice about another channel of the group that is to be sent now.
-    pub(super) fn next_retire(
-        &mut self,
-        shared: &mut Shared,
-        now: Instant,
-    ) -> Option<crate::api::Transmit> {
+    pub(super) fn next_retire(&mut self, shared: &mut Shared) -> Option<Transmit> {
         let retire = self.life.take_retire_due()?;
         shared.counters.retirement_notices_sent += 1;
-        let path = self.choose_path(&mut shared.flows, &mut shared.random, now, 0, None);
+        let path = self.paths.take_turn(PathTurn::Retire);
         Some(self.bare(&shared.config, path, Packet::Retire(retire)))
     }
 

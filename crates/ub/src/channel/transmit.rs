@@ -1,5 +1,6 @@
 //! Packets to be sent: control packets first, then lost ones, then new ones.
 
+use super::paths::PathTurn;
 use super::{Channel, Timer};
 use crate::api::{LocalRange, Transmit};
 use crate::counters::Counters;
@@ -60,7 +61,7 @@ impl Channel {
             let path = self.acks.take_path(shared.is_injected(InjectedBug::AnswerOneProbe));
             return Some(self.bare(&shared.config, path, Packet::Ack(ack)));
         }
-        if let Some(retire) = self.next_retire(shared, now) {
+        if let Some(retire) = self.next_retire(shared) {
             return Some(retire);
         }
         if let Some(credit) = self.next_credit(&shared.config) {
@@ -98,13 +99,22 @@ impl Channel {
         let path = if let Some(path) = self.paths.take_probe() {
             path
         } else if self.life.take_keep_alive() {
-            self.choose_path(&mut shared.flows, &mut shared.random, now, 0, None)
+            self.keep_alive_path(shared, now)
         } else {
             return None;
         };
         shared.counters.probes_sent += 1;
         let ack = self.take_ack(shared, now, true);
         Some(self.bare(&shared.config, path, Packet::Ack(ack)))
+    }
+
+    /// The path of a keep-alive message. While the peer stays silent, paths take turns, because a
+    /// policy may stay with one that is dead.
+    fn keep_alive_path(&mut self, shared: &mut Shared, now: Instant) -> u8 {
+        if self.life.is_unanswered() && !shared.is_injected(InjectedBug::StayWithPath) {
+            return self.paths.take_turn(PathTurn::KeepAlive);
+        }
+        self.choose_path(&mut shared.flows, &mut shared.random, now, 0, None)
     }
 
     pub(crate) fn bare(&self, config: &Config, path: u8, packet: Packet) -> Transmit {

@@ -14,6 +14,7 @@
 use super::{Channel, WINDOW};
 use crate::api::{LocalRange, Status, Transmit};
 use crate::channel::Timer;
+use crate::channel::paths::PathTurn;
 use crate::channel::round_trip::RoundTrip;
 use crate::limits::Profile;
 use crate::list::List;
@@ -200,13 +201,7 @@ impl Channel {
         let number = message.unsequenced().number;
         let path = match self.bypass.repeats.was_sent(number) {
             false => self.path_for_small(&mut shared.flows, &mut shared.random, now),
-            true => self.choose_path(
-                &mut shared.flows,
-                &mut shared.random,
-                now,
-                message.local.length,
-                Some(self.paths.small()),
-            ),
+            true => self.paths.take_turn(PathTurn::Bypass),
         };
         self.bypass.repeats.note(number, now, path);
         self.bypass.repeats.flying.push_back(&mut shared.messages, index);

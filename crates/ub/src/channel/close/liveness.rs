@@ -93,6 +93,11 @@ impl Lifecycle {
         core::mem::take(&mut self.liveness.is_probe_due)
     }
 
+    /// True if a keep-alive before the last one was left unanswered.
+    pub(in crate::channel) fn is_unanswered(&self) -> bool {
+        self.liveness.probes & !LAST_CHANCE > 1
+    }
+
     /// True once since the peer's last packet: the channel is to have one more keep-alive before it
     /// is retired.
     pub(in crate::channel) fn take_last_chance(&mut self) -> bool {

@@ -7,6 +7,7 @@
 
 use super::Congestion;
 use crate::api::{DropReason, Transmit};
+use crate::channel::paths::PathTurn;
 use crate::channel::{Channel, Timer};
 use crate::control::TraceEntry;
 use crate::counters::Counters;
@@ -210,7 +211,7 @@ impl Channel {
         // A path that has failed takes away whatever is sent on it, and nothing but credit tells a
         // sender without credit that its request has arrived: each request takes another path.
         let path = match packet {
-            Packet::CreditRequest(_) => self.paths.take_turn(),
+            Packet::CreditRequest(_) => self.paths.take_turn(PathTurn::CreditRequest),
             _ => self.acks.path(),
         };
         Some(self.bare(config, path, packet))
