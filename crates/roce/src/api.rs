@@ -264,7 +264,8 @@ pub enum PostError {
     /// The completion queue could not hold the completion: poll it first. (A
     /// [`RoceDevice`](super::RoceDevice) never returns this error: see [`Event::Overrun`].)
     CompletionQueueFull,
-    /// The queue pair's service does not have this operation.
+    /// The queue pair's service does not have this operation; or it is a READ or atomic, of which
+    /// none may be in flight ([`Reliability::read_depth`]).
     Operation,
     /// The message is longer than 2^22 packets, or 2^31 bytes; a datagram is longer than a packet;
     /// or the buffer for the old value of an atomic does not have 8 bytes.

@@ -469,12 +469,13 @@ impl QueuePair {
     }
 }
 
-/// Length of a message and number of its packets, if it may be posted.
+/// Length of a message and number of its packets, if it may be posted. READs and atomics may not if
+/// none may be in flight.
 fn measure(pair: &QueuePair, request: &WorkRequest) -> Result<(u32, u32), PostError> {
     let length = request.local.length();
     let offered = match (pair.transport, &request.work) {
         (Transport::Rc, Work::Datagram { .. }) => false,
-        (Transport::Rc, _) => true,
+        (Transport::Rc, work) => !work.is_answered() || pair.may_have_answers(),
         (Transport::Uc, Work::Send { tail }) => !matches!(tail, Tail::Invalidate(_)),
         (Transport::Uc, Work::Write { .. }) => true,
         (Transport::Ud, Work::Datagram { .. }) => true,

@@ -35,10 +35,17 @@ pub(crate) struct Send {
     pub(crate) faulty: bool,
 }
 
-impl Send {
+impl Work {
     /// True for READs and atomics: data answers them, and their number in flight is limited.
     pub(crate) fn is_answered(&self) -> bool {
-        matches!(self.work, Work::Read { .. } | Work::CompareSwap { .. } | Work::FetchAdd { .. })
+        matches!(self, Work::Read { .. } | Work::CompareSwap { .. } | Work::FetchAdd { .. })
+    }
+}
+
+impl Send {
+    /// True for READs and atomics ([`Work::is_answered`]).
+    pub(crate) fn is_answered(&self) -> bool {
+        self.work.is_answered()
     }
 
     /// True if its packets have payload.

@@ -72,6 +72,22 @@ fn services_offer_what_the_specification_gives_them() {
 }
 
 #[test]
+fn what_needs_an_answer_is_refused_where_none_may_be_in_flight() {
+    let reliability = Reliability { read_depth: 0, ..Reliability::default() };
+    let mut pair = Pair::with(Transport::Rc, reliability, Profile::default());
+    let remote = pair.remote(0, 0);
+    let add = Work::FetchAdd { remote, add: 1 };
+    for work in [Work::Read { remote }, add] {
+        let request = pair.request(0, 1, work, 8);
+        let posted = pair.hosts[0].post_send(pair.now, pair.pairs[0], &request);
+        assert_eq!(posted, Err(PostError::Operation));
+    }
+    pair.write(0, 2, 8);
+    pair.run_until_idle();
+    assert_eq!(pair.placed[1].len(), 1);
+}
+
+#[test]
 fn a_send_queue_error_flushes_and_can_be_left() {
     let mut pair = Pair::new(Transport::Uc);
     let mut request = pair.request(0, 1, Work::Send { tail: Tail::Nothing }, 8);
