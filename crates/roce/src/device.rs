@@ -459,6 +459,12 @@ impl RoceDevice {
 }
 
 impl QueuePair {
+    /// True if READs and atomics may be in flight, or fail at once.
+    fn may_have_answers(&self) -> bool {
+        let has_failed = matches!(self.state, QueuePairState::Error | QueuePairState::SendError);
+        has_failed || self.requester.reliability.read_depth > 0
+    }
+
     /// The next packet of responder or requester, alternately.
     fn next(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
         self.request_turn = !self.request_turn;

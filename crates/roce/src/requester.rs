@@ -325,12 +325,6 @@ impl QueuePair {
         !(send.fence && self.requester.reads_in_flight > 0)
     }
 
-    /// True if READs and atomics may be in flight, or fail at once.
-    pub(crate) fn may_have_answers(&self) -> bool {
-        let has_failed = matches!(self.state, QueuePairState::Error | QueuePairState::SendError);
-        has_failed || self.requester.reliability.read_depth > 0
-    }
-
     fn is_in_window(&self, send: &Send) -> bool {
         let requester = &self.requester;
         if self.transport != Transport::Rc {

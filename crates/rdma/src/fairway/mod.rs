@@ -28,9 +28,10 @@
 //!   among themselves, and one may be in place before a SEND posted earlier is.
 //! * A message that was set aside when its region was deregistered is dropped, although its sender
 //!   has received an acknowledgement for it.
-//! * Operations posted behind one that fails may have been executed; they complete as flushed.
-//! * The responder's queue pair keeps its state when it refuses a request, and no receive completes
-//!   with a length error: only the requester gets an error.
+//! * Operations posted behind one that fails may have been executed; they complete as flushed. A
+//!   SEND behind one that is too long for its receive may take that receive.
+//! * The responder's queue pair fails when it is told that the requester has completed the request
+//!   that it refused ([`refusal`]), and not before.
 //! * WRITEs, READs and atomics name the target's queue pair, and need its state, rights and
 //!   protection domain, as in RoCE; but the target does not check that their sender is the queue
 //!   pair that it is connected to. (SENDs reach only the peer's queue pair, by a secret made of
@@ -61,11 +62,13 @@ mod immediate_tag;
 mod link;
 mod links;
 mod memory;
+mod notice;
 mod parked;
 mod process_completions;
 mod queue;
 mod queue_pair;
 mod receive;
+mod refusal;
 mod send;
 mod shared;
 mod tables;

@@ -11,6 +11,9 @@ use super::tables::Verbs;
 impl Tenant for Verbs {
     fn process_completions(&mut self, core: &mut Core) {
         while let Some(ended) = core.nic.poll_completion(self.engine_queue) {
+            if self.takes_notice(core, &ended) {
+                continue;
+            }
             match ended.kind {
                 CompletionKind::Receive | CompletionKind::ReceiveWrite => {
                     self.received(core, &ended);

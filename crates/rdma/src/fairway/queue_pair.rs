@@ -6,7 +6,8 @@ use std::sync::Arc;
 use fairway::embed::Core;
 use fairway::embed::PeerState;
 use fairway_roce::{
-    Change, ChangeError, Event, Peer, QueuePairConfig, QueuePairState, Reliability, Transport,
+    Change, ChangeError, Event, Peer, QueuePairConfig, QueuePairState, Reliability, Status,
+    Transport,
 };
 use fairway_ub::wire::roce::RnrTimer;
 use fairway_ub::wire::{Duration, JettyId, Psn, Qpn};
@@ -67,6 +68,8 @@ pub(super) struct QueuePair {
     pub(super) peer: Peer,
     /// The secret of the peer's Jetty.
     pub(super) token: u32,
+    /// The secret of its own Jetty, if it is connected.
+    pub(super) secret: Option<u32>,
     pub(super) link: Option<u32>,
     /// The link that its next operation waits for, unless it is a datagram.
     pub(super) waits_for: Option<u32>,
@@ -107,6 +110,7 @@ impl QueuePair {
             q_key: 0,
             peer: Peer::default(),
             token: 0,
+            secret: None,
             link: None,
             waits_for: None,
             unparks: false,
@@ -218,6 +222,7 @@ impl Verbs {
                     false => token(peer.queue_pair, number, expected),
                 };
                 let _ = core.nic.set_jetty_token(jetty, secret);
+                pair.secret = (!unconnected).then_some(secret);
                 if !unconnected {
                     let (rights, domain) = (pair.rights, pair.config.domain);
                     let _ = core.nic.set_jetty_grant(jetty, Grant::Access { rights, domain });
@@ -255,6 +260,11 @@ impl Verbs {
 
     /// Moves a queue pair to the error state: everything is flushed, in order.
     pub(super) fn enter_error(&mut self, core: &mut Core, local: u32) {
+        self.enter_error_by(core, local, Status::Flushed);
+    }
+
+    /// Moves a queue pair to the error state; its first receive completes with `first`.
+    pub(super) fn enter_error_by(&mut self, core: &mut Core, local: u32, first: Status) {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
         let jetty = pair.jetty();
         // A program may request this state again, but the last receive is reported only once.
@@ -267,7 +277,7 @@ impl Verbs {
             let _ = core.nic.set_jetty_state(jetty, JettyState::Error);
         }
         self.flush_sends(core, local);
-        self.flush_receives(core, local);
+        self.flush_receives(core, local, first);
         if entered {
             self.note_last_receive(local);
         }
@@ -283,6 +293,7 @@ impl Verbs {
         self.set(local, |pair| {
             pair.state = QueuePairState::Reset;
             (pair.link, pair.waits_for, pair.channel) = (None, None, None);
+            pair.secret = None;
             pair.established = false;
         });
     }

@@ -335,14 +335,16 @@ impl Verbs {
         Ok(())
     }
 
-    /// Completes the receives of a queue pair's own queue as flushed.
-    pub(super) fn flush_receives(&mut self, core: &mut Core, local: u32) {
+    /// Completes the receives of a queue pair's own queue as flushed, but the first with `first`.
+    pub(super) fn flush_receives(&mut self, core: &mut Core, local: u32, first: Status) {
+        let mut status = first;
         while let Some(pair) = self.pairs[local as usize].as_deref_mut()
             && let Some(index) = pair.receives.pop_front()
         {
             let (number, queue) = (pair.number, pair.config.receive_queue);
             let receive = self.free_receive(core, index);
-            self.report(core, queue, empty(number, receive.id, Status::Flushed));
+            self.report(core, queue, empty(number, receive.id, status));
+            status = Status::Flushed;
         }
     }
 

@@ -351,9 +351,10 @@ impl Verbs {
             if send.status == Status::Success && store_value(core, &send).is_err() {
                 send.status = Status::LocalProtection;
             }
-            let status = send.status;
+            let (status, work) = (send.status, send.work);
             self.complete(core, local, send);
             if status != Status::Success {
+                self.tell_refusal(core, local, (status, &work));
                 return self.fail(core, local, status);
             }
         }

@@ -12,6 +12,7 @@ use fairway_ub::{CompletionQueueId, JettyConfig, LocalRange, SegmentId};
 
 use super::link::Links;
 use super::memory::Regions;
+use super::notice::Notices;
 use super::queue::{CompletionQueue, Pushed};
 use super::queue_pair::QueuePair;
 use super::receive::Receive;
@@ -60,6 +61,7 @@ pub(crate) struct Verbs {
     pub(super) waiting: Vec<u32>,
     /// Errors of sends to queue pairs that do not exist.
     pub(super) delayed_errors: Vec<DelayedError>,
+    pub(super) notices: Notices,
 }
 
 /// Calls of the listener that are due once the lock has been released.
@@ -101,6 +103,7 @@ impl Verbs {
         own.dedup();
         let mut regions = Regions::default();
         let nothing = LocalRange { length: 0, ..regions.lend(core, 1)? };
+        let notices = Notices::new(core, engine_queue, nothing)?;
         Ok(Verbs {
             listener,
             calls: Vec::new(),
@@ -122,6 +125,7 @@ impl Verbs {
             own,
             waiting: Vec::new(),
             delayed_errors: Vec::new(),
+            notices,
         })
     }
 

@@ -16,6 +16,8 @@ mod parked;
 mod processes;
 #[path = "../verbs/progress.rs"]
 mod progress;
+#[path = "../verbs/refusals.rs"]
+mod refusals;
 #[path = "../verbs/reliable.rs"]
 mod reliable;
 #[path = "../verbs/rights.rs"]

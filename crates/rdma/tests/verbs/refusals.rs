@@ -1,0 +1,81 @@
+//! Both ends of a connection on which a request is refused.
+
+use crate::node::{BASE, Node, Pair};
+use fairway_roce::{Event, QueuePairState, RemoteAddress, Status, Transport, Work};
+use fairway_ub::wire::roce::{NakCode, Tail};
+
+const SEND: Work = Work::Send { tail: Tail::Nothing };
+
+/// The next completions of the receives of a node.
+fn next_receives<const N: usize>(node: &Node) -> [(u64, Status); N] {
+    [(); N].map(|()| {
+        let completion = node.next(node.receives);
+        (completion.id, completion.status)
+    })
+}
+
+/// A pair whose second end has receives 1 and 2, and the events of a refused access.
+fn is_refused(pair: &Pair, work: Work, code: NakCode) {
+    let [here, there] = &pair.nodes;
+    there.receive(pair.pairs[1], 1, 0, 64);
+    there.receive(pair.pairs[1], 2, 64, 64);
+    pair.post(0, 1, work, here.local(0, 64));
+    let done = here.next(here.sends);
+    assert_eq!((done.id, done.status), (1, Status::RemoteAccess));
+    here.recorder.event(Event::Fault { queue_pair: pair.pairs[0], status: Status::RemoteAccess });
+    there.recorder.event(Event::Refused { queue_pair: pair.pairs[1], code });
+    for n in 0..2 {
+        assert_eq!(pair.nodes[n].provider.state(pair.pairs[n]), Some(QueuePairState::Error));
+    }
+    assert_eq!(next_receives(there), [(1, Status::Flushed), (2, Status::Flushed)]);
+    // Operations posted after that are flushed.
+    for n in 0..2 {
+        let node = &pair.nodes[n];
+        pair.post(n, 2, SEND, node.local(0, 64));
+        assert_eq!(node.next(node.sends).status, Status::Flushed);
+    }
+}
+
+#[test]
+fn a_wrong_key_is_refused_and_nothing_is_touched() {
+    for is_key_right in [false, true] {
+        let pair = Pair::local(Transport::Rc);
+        let [here, there] = &pair.nodes;
+        here.memory.write(0, &[1; 64]);
+        let remote = match is_key_right {
+            false => RemoteAddress { address: BASE, r_key: there.region.r_key ^ 1 },
+            // The range has one byte too many.
+            true => there.remote((1 << 20) - 63),
+        };
+        is_refused(&pair, Work::Write { remote, immediate: None }, NakCode::RemoteAccess);
+        assert_eq!(there.memory.read(0, 64), [0; 64]);
+        assert_eq!(there.memory.read((1 << 20) - 63, 63), [0; 63]);
+    }
+}
+
+#[test]
+fn a_read_with_a_wrong_key_is_refused() {
+    let pair = Pair::local(Transport::Rc);
+    let r_key = pair.nodes[1].region.r_key ^ 1;
+    let remote = RemoteAddress { address: BASE, r_key };
+    is_refused(&pair, Work::Read { remote }, NakCode::RemoteAccess);
+}
+
+/// Messages before the one that is too long are received, and its receive says so.
+#[test]
+fn a_message_that_is_too_long_fails_its_receive() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    for id in 0..4 {
+        there.receive(pair.pairs[1], id, 64 * id, 64);
+    }
+    for (id, length) in [(0, 64), (1, 64), (2, 65)] {
+        pair.post(0, id, SEND, here.local(0, length));
+    }
+    let sent = [(); 3].map(|()| here.next(here.sends)).map(|it| (it.id, it.status));
+    let done = [(0, Status::Success), (1, Status::Success)];
+    assert_eq!(sent, [done[0], done[1], (2, Status::RemoteInvalidRequest)]);
+    let failed = [(2, Status::LocalLength), (3, Status::Flushed)];
+    assert_eq!(next_receives(there), [done[0], done[1], failed[0], failed[1]]);
+    assert_eq!(there.provider.state(pair.pairs[1]), Some(QueuePairState::Error));
+}
