@@ -29,6 +29,8 @@ pub(super) struct CreditState {
     backlog: u64,
     /// A credit request that has not been sent.
     request: Option<CreditRequest>,
+    /// Set if a grant has arrived since the last request was sent.
+    is_answered: bool,
     /// The highest total requested, in bytes.
     requested: u64,
     /// The highest total that may be used: requested, or expected without a request.
@@ -96,6 +98,7 @@ impl CreditState {
     /// Accepts a grant of the peer, of which `ahead_bytes` may be used without a request.
     /// `is_trusting` injects a bug.
     fn accept(&mut self, total_bytes: u64, ahead_bytes: u64, is_trusting: bool) -> Accepted {
+        self.is_answered = true;
         self.limit = self.limit.max(self.requested.saturating_add(ahead_bytes));
         let most = if is_trusting { u64::MAX } else { self.limit };
         let is_unrequested = total_bytes > most;
@@ -209,9 +212,13 @@ impl Channel {
     pub(crate) fn next_credit(&mut self, config: &Config) -> Option<Transmit> {
         let packet = self.congestion.credit.take_packet()?;
         // A path that has failed takes away whatever is sent on it, and nothing but credit tells a
-        // sender without credit that its request has arrived: each request takes another path.
+        // sender without credit that its request has arrived: each request takes another path than
+        // one that was not answered.
         let path = match packet {
-            Packet::CreditRequest(_) => self.paths.take_turn(PathTurn::CreditRequest),
+            Packet::CreditRequest(_) => {
+                let stays = core::mem::take(&mut self.congestion.credit.is_answered);
+                self.paths.take_turn_unless(stays, PathTurn::CreditRequest)
+            }
             _ => self.acks.path(),
         };
         Some(self.bare(config, path, packet))

@@ -46,6 +46,12 @@ impl Paths {
         *last
     }
 
+    /// The path that was taken last, if it `stays` and is usable, or the next one.
+    pub(in crate::channel) fn take_turn_unless(&mut self, stays: bool, turn: PathTurn) -> u8 {
+        let last = self.turns.0[turn as usize];
+        if stays && self.is_usable(last) { last } else { self.take_turn(turn) }
+    }
+
     /// The path that the policy chooses, or the next usable one that is not `avoid`. A packet that
     /// is sent again (`avoid` is its path) takes one of the paths with the fewest time-outs: a
     /// policy that stays with a path, or goes to its neighbour, would never leave those that are
