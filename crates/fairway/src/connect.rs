@@ -31,7 +31,7 @@ mod serving;
 mod shortened;
 mod ways;
 
-use ways::{Way, client_address};
+use ways::{Way, client_address, is_link_local, scope_of};
 
 /// The engine that sends the messages of connection attempts, from the first socket of one of its
 /// addresses.
@@ -50,6 +50,8 @@ pub(crate) struct Connecting {
     attempts: Vec<Option<Pending>>,
     /// Probes of connections with packets of full size.
     sizes: Vec<SizeProbe>,
+    /// Peers from whose addresses, as they name them, no packet has come.
+    pub(crate) unproven: Vec<Arc<PeerState>>,
     /// Time of the next check for stalled channels.
     stalls_at: Instant,
 }
@@ -86,7 +88,10 @@ struct Place {
 
 /// The remote end of a channel to be opened, whichever side started the attempt.
 struct Remote {
-    address: SocketAddr,
+    /// The first of its ports, as it names them.
+    named: SocketAddr,
+    /// Where its messages come from.
+    from: SocketAddr,
     role: Role,
     /// The first local socket that receives the peer's packets.
     socket: usize,
@@ -110,6 +115,7 @@ impl Connecting {
             guesses,
             attempts: Vec::new(),
             sizes: Vec::new(),
+            unproven: Vec::new(),
             stalls_at: clock::now(),
         })
     }
@@ -430,7 +436,8 @@ impl Core {
                 let terms = pending.attempt.terms(cna, &accept);
                 match pending.keys.agree(&accept.key, &terms) {
                     Some(key) => {
-                        let remote = Remote { address: server, role: Role::Client, socket, key };
+                        let (named, from, role) = (server, server, Role::Client);
+                        let remote = Remote { named, from, role, socket, key };
                         self.open_channel(now, &place, remote, &established)
                             .map_err(|error| Error::setup(error, "channel", None))
                     }
@@ -542,7 +549,9 @@ impl Core {
         let peer = leader.unwrap_or_else(|| {
             Arc::new(PeerState {
                 channel: place.id,
-                address: remote.address,
+                named: remote.named,
+                from: remote.from,
+                is_proven: AtomicBool::new(remote.named == remote.from),
                 incarnation: cna.value(),
                 mtu: u32::from(agreed.mtu_bytes),
                 paths: u32::from(agreed.paths),
@@ -551,6 +560,9 @@ impl Core {
                 long_packets: AtomicU8::default(),
             })
         });
+        if !peer.is_proven() && !joins {
+            self.connecting.note_unproven(&peer);
+        }
         let first = remote.socket;
         let sockets = first..first + sockets.0;
         let ports = &endpoint.ports;
@@ -573,18 +585,6 @@ impl Core {
 /// Returns the first sequence and message numbers of a channel: random, hence hard to guess.
 fn first_numbers(random: u64) -> (Psn, Msn) {
     (Psn::new(random as u32), Msn::new((random >> 32) as u32))
-}
-
-fn is_link_local(ip: IpAddr) -> bool {
-    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
-}
-
-/// Returns the link (scope) of a link-local address.
-fn scope_of(address: &SocketAddr) -> Option<u32> {
-    match address {
-        SocketAddr::V6(address) => Some(address.scope_id()).filter(|scope| *scope != 0),
-        SocketAddr::V4(_) => None,
-    }
 }
 
 fn refusal(reject: &Reject) -> Refusal {

@@ -471,7 +471,7 @@ impl Core {
                     posted += 1;
                 }
                 Err(error) if posted == 0 => {
-                    let peer = self.channels.get(request.channel).map(|c| c.peer.address);
+                    let peer = self.channels.get(request.channel).map(|c| c.peer.address());
                     return Err(Error::post(error, peer));
                 }
                 Err(_) => break,

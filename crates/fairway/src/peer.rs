@@ -56,9 +56,11 @@ pub(crate) fn peer_stats(core: &Core, state: &PeerState) -> PeerStats {
 }
 
 impl Peer {
-    /// Returns the address from which the peer was first received, or which this side connected to.
+    /// Returns the address that this side connected to, or that of the peer's first socket. Until a
+    /// packet has come from there, which the first on its first path does, it is the address from
+    /// which the peer was first received: a peer may name any port.
     pub fn address(&self) -> SocketAddr {
-        self.state.address
+        self.state.address()
     }
 
     /// Returns the random number that the peer's context drew when it started. A peer that restarts
@@ -136,7 +138,7 @@ impl Eq for Peer {}
 impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Peer")
-            .field("address", &self.state.address)
+            .field("address", &self.state.address())
             .field("incarnation", &self.state.incarnation)
             .field("alive", &self.is_alive())
             .finish_non_exhaustive()

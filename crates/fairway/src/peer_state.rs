@@ -10,8 +10,12 @@ use fairway_ub::ChannelId;
 pub struct PeerState {
     /// The first channel to the peer.
     pub channel: ChannelId,
-    /// Address of the peer's first socket.
-    pub address: SocketAddr,
+    /// Address of the peer's first socket, as the peer names it.
+    pub named: SocketAddr,
+    /// The address from which the peer was first received.
+    pub from: SocketAddr,
+    /// True once a packet with the channel's key has come from the address that the peer names.
+    pub is_proven: AtomicBool,
     /// Random number that the peer drew when it started.
     pub incarnation: u32,
     /// Payload bytes per packet.
@@ -27,6 +31,22 @@ pub struct PeerState {
 }
 
 impl PeerState {
+    /// The address of the peer. Until the one that the peer names is proven, that from which the
+    /// peer was first received: another user of the peer's host could name any port of it.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        match self.is_proven() {
+            true => self.named,
+            false => self.from,
+        }
+    }
+
+    /// True if the address that the peer names is its own.
+    #[must_use]
+    pub fn is_proven(&self) -> bool {
+        self.is_proven.load(Ordering::Acquire)
+    }
+
     pub(crate) fn set_long_packets(&self, found: LongPackets) {
         self.long_packets.store(found as u8, Ordering::Release);
     }

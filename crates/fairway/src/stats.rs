@@ -20,7 +20,7 @@ pub(crate) fn statistics(core: &Core, uptime: Duration) -> Stats {
     let states = core.peer_states();
     let peers = states.iter().map(|state| PeerEntry {
         channel: state.channel,
-        address: state.address,
+        address: state.address(),
         stats: peer_stats(core, state),
     });
     let alive = |channel| {

@@ -281,6 +281,26 @@ impl ByHand {
     }
 }
 
+/// Another user of a peer's host cannot take what is sent to the peer by naming the peer's port.
+#[test]
+fn a_port_that_a_client_names_is_not_its_address_before_a_packet_has_come_from_there() {
+    let Pair { client: victim, server } = Pair::new();
+    let claimed = victim.context.local_addrs()[0];
+    let server = server.context;
+    let stranger = ByHand::new(server.local_addrs()[0]);
+    let own = stranger.socket.local_addr().unwrap();
+    let hello = stranger.hello();
+    let ports = wire::Ports::new(&[claimed.port(), own.port()]).unwrap();
+    let client = wire::Endpoint { ports, ..hello.client };
+    let accepted = stranger.request(wire::Hello { client, ..hello });
+    assert!(matches!(accepted, SetupMessage::Accept(_)), "{accepted:?}");
+    let Event::Connected(peer) = server.wait_event(TIMEOUT).unwrap() else { panic!("no peer") };
+    assert_eq!(peer.address(), own);
+    let addresses: Vec<_> = server.peers().iter().map(|peer| peer.address()).collect();
+    assert_eq!(addresses.iter().filter(|&&address| address == claimed).count(), 1);
+    assert!(addresses.contains(&own), "{addresses:?}");
+}
+
 /// A channel joins only the group that its client has opened, from the same place, and once.
 #[test]
 fn channels_join_only_the_group_of_their_client() {

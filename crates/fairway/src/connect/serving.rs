@@ -56,7 +56,8 @@ impl Core {
         let sockets = self.connecting.sockets(at.0);
         let remote = Remote {
             socket: at.1 / sockets * sockets,
-            address: first_port(opening.from, hello),
+            named: first_port(opening.from, hello),
+            from: opening.from,
             role: Role::Server,
             key,
         };
@@ -87,7 +88,7 @@ impl Core {
         let left = self.nic.limits().channels - self.nic.usage().channels;
         let mut held = Held { source: 0, network: 0, left };
         for channel in self.channels.iter().filter(|channel| self.nic.is_open(channel.id)) {
-            let address = channel.peer.address.ip();
+            let address = channel.peer.named.ip();
             held.source += u32::from(Source::of(address) == source);
             held.network += u32::from(Network::of(address) == network);
         }
@@ -105,7 +106,7 @@ impl Core {
         }
         let own: Vec<IpAddr> = self.local_addrs().iter().map(SocketAddr::ip).collect();
         let others = |channel: &&Channel| {
-            let address = channel.peer.address.ip();
+            let address = channel.peer.named.ip();
             channel.leads()
                 && channel.role == Role::Server
                 && channel.peer.alive.load(Ordering::Acquire)
@@ -114,7 +115,7 @@ impl Core {
         let mut sources: HashMap<Source, u32> = HashMap::new();
         let mut networks: HashMap<Network, u32> = HashMap::new();
         for channel in self.channels.iter().filter(others) {
-            let address = channel.peer.address.ip();
+            let address = channel.peer.named.ip();
             *sources.entry(Source::of(address)).or_default() += 1;
             *networks.entry(Network::of(address)).or_default() += 1;
         }
@@ -123,7 +124,7 @@ impl Core {
             Some(now.since(used)).filter(|unused| *unused >= idle)
         };
         let candidates = self.channels.iter().filter(others).filter_map(|channel| {
-            let address = channel.peer.address.ip();
+            let address = channel.peer.named.ip();
             let network = *networks.get(&Network::of(address)).filter(|held| **held >= least)?;
             let source = *sources.get(&Source::of(address))?;
             Some(((network, source, idle_for(channel)?), channel.id))

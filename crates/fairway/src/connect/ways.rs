@@ -4,8 +4,9 @@
 //! from other ports; all following messages take the way that has answered.
 
 use crate::peer_state::PeerState;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use fairway_port::Address;
 
@@ -59,6 +60,14 @@ impl Pending {
         for (number, setup) in answers {
             self.take_in(now, server, Way::Detour(number), &setup);
         }
+    }
+}
+
+impl Connecting {
+    /// Remembers a peer until a packet has come from the address that it names.
+    pub(super) fn note_unproven(&mut self, peer: &Arc<PeerState>) {
+        self.unproven.retain(|peer| peer.alive.load(Ordering::Acquire));
+        self.unproven.push(peer.clone());
     }
 }
 
@@ -189,6 +198,18 @@ pub(super) fn first_port(from: SocketAddr, hello: &Hello) -> SocketAddr {
 fn with_port(mut address: SocketAddr, port: u16) -> SocketAddr {
     address.set_port(port);
     address
+}
+
+pub(super) fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
+/// Returns the link (scope) of a link-local address.
+pub(super) fn scope_of(address: &SocketAddr) -> Option<u32> {
+    match address {
+        SocketAddr::V6(address) => Some(address.scope_id()).filter(|scope| *scope != 0),
+        SocketAddr::V4(_) => None,
+    }
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ impl Channel {
         key: Box<CheckKey>,
     ) -> Self {
         let ports = remote_ports.as_slice();
-        let ip = peer.address;
+        let ip = peer.named;
         let ends = |path| {
             let sockets = path_sockets(role, path as u8, local_sockets.len(), ports.len());
             let mut remote = ip;

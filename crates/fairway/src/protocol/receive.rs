@@ -1,5 +1,8 @@
 //! Decodes datagrams of Unified Bus, and copies payloads without the lock.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
 use fairway_observe::Meter;
 use fairway_port::{Address, Arrival};
 use fairway_runtime::{Gone, Parsed, Placing, SharedBytes, execute_due, report};
@@ -7,7 +10,7 @@ use fairway_ub::wire::{Decoded, Instant, Packet};
 use fairway_ub::{LocalRange, Placement, PlacementToken, Received};
 
 use super::{Header, Io};
-use crate::core::{Channels, Core};
+use crate::core::{Channels, Core, Notice};
 use crate::setup::Padded;
 
 /// Payloads shorter than this many bytes are copied at once, because that is cheaper than taking
@@ -90,6 +93,9 @@ impl Core {
             self.counters.wrong_source += 1;
             return None;
         }
+        if !self.connecting.unproven.is_empty() {
+            self.note_proof(&received, arrival.from());
+        }
         let payload = &bytes[header_len..];
         Some(Parsed { received, payload, context: Header { index, length: header_len } })
     }
@@ -131,10 +137,26 @@ impl Core {
         let number = received.route.destination_tpn.value();
         let Some(channel) = self.channels.by_number(number) else { return };
         let leader = channel.peer.channel;
-        if !self.connecting.guesses.note(now, channel.peer.address.ip())
+        if !self.connecting.guesses.note(now, channel.peer.named.ip())
             && !self.guessers.contains(&leader)
         {
             self.guessers.push(leader);
+        }
+    }
+
+    /// Notes that a packet has come from the address that its sender names as its own.
+    #[cold]
+    fn note_proof(&mut self, received: &Received, from: &Address) {
+        let number = received.route.destination_tpn.value();
+        let Some(channel) = self.channels.by_number(number) else { return };
+        if channel.peer.is_proven() || Address::from(channel.peer.named) != *from {
+            return;
+        }
+        let peer = channel.peer.clone();
+        self.connecting.unproven.retain(|other| !Arc::ptr_eq(other, &peer));
+        peer.is_proven.store(true, Ordering::Release);
+        if self.tenant.is_some() {
+            self.notice(Notice::Connected(peer));
         }
     }
 

@@ -106,7 +106,7 @@ impl SizeProbe {
     }
 
     fn send(&mut self, padded: &Padded) -> io::Result<()> {
-        let knock = Knock::new(self.local, self.peer.address)?;
+        let knock = Knock::new(self.local, self.peer.named)?;
         knock.probe_length()?;
         let mut message = vec![0; padded.length];
         encode_setup(&padded.setup, &mut message);

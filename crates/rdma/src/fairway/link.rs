@@ -35,6 +35,15 @@ pub(super) struct Link {
     pub(super) failed_at: Option<Instant>,
 }
 
+/// A link to which no request can be sent.
+pub(super) struct Stuck {
+    pub(super) link: u32,
+    /// The time limit of an attempt.
+    pub(super) timeout: Duration,
+    /// When the link has failed.
+    pub(super) until: Instant,
+}
+
 /// Links by number. Peers come and go, and each may have any number of addresses, so records of
 /// unused links are reused.
 #[derive(Default)]
@@ -149,7 +158,9 @@ mod tests {
         let mut nic = UbDevice::new(Cna::new(1), &Limits::default(), &Profile::default(), 1);
         Arc::new(PeerState {
             channel: nic.reserve_channel().expect("a new NIC has channels"),
-            address: ([192, 0, 2, 1], 9).into(),
+            named: ([192, 0, 2, 1], 9).into(),
+            from: ([192, 0, 2, 1], 9).into(),
+            is_proven: AtomicBool::new(true),
             incarnation: 1,
             mtu: 1024,
             paths: 1,

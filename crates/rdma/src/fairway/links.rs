@@ -12,11 +12,18 @@ use std::time::Duration;
 
 use fairway::embed::Core;
 use fairway::embed::PeerState;
-use fairway_roce::Transport;
+use fairway_roce::{Status, Transport};
 use fairway_runtime::clock;
+use fairway_ub::ChannelId;
+use fairway_ub::wire;
 
+use super::link::{DATAGRAM_CONNECT_TIMEOUT, Stuck};
 use super::tables::Verbs;
 use crate::fairway_port;
+
+/// Time after which a process that has not answered is asked again, and a request that could not
+/// be sent is tried again.
+const STIR: wire::Duration = wire::Duration::from_ms(20);
 
 impl Verbs {
     /// Returns the number of the link to a process.
@@ -28,17 +35,51 @@ impl Verbs {
 
     /// Starts to connect, unless the link is connected or connecting.
     pub(super) fn connect(&mut self, core: &mut Core, link: u32, timeout: Duration) {
-        let record = &mut self.links[link as usize];
-        if record.channel().is_some() || record.attempt.is_some() {
+        let record = &self.links[link as usize];
+        let is_made = record.channel().is_some() || record.attempt.is_some();
+        if is_made || self.stuck.iter().any(|stuck| stuck.link == link) {
             return;
         }
+        if !self.begin_attempt(core, link, timeout) {
+            // Its queue pairs try again, so its end is handled when they have returned.
+            let patience = match timeout > DATAGRAM_CONNECT_TIMEOUT {
+                true => wire::Duration::from_ns(timeout.as_nanos() as u64),
+                // Datagrams are lost at once.
+                false => wire::Duration::ZERO,
+            };
+            let until = clock::now() + patience;
+            self.stuck.push(Stuck { link, timeout, until });
+            self.stir(core, STIR.min(patience));
+        }
+    }
+
+    /// Begins an attempt to connect. False if no request can be sent: there is no route to the
+    /// peer, or no descriptor for a socket.
+    fn begin_attempt(&mut self, core: &mut Core, link: u32, timeout: Duration) -> bool {
+        let record = &mut self.links[link as usize];
         let server = SocketAddr::new(record.ip, fairway_port(record.slot));
-        match core.start_attempt(server, timeout) {
-            Ok(attempt) => {
-                record.attempt = Some(attempt);
-                self.connecting.push(link);
+        let Ok(attempt) = core.start_attempt(server, timeout) else { return false };
+        record.attempt = Some(attempt);
+        self.connecting.push(link);
+        true
+    }
+
+    /// Tries again to connect where no request could be sent: interfaces that are down may come up.
+    pub(super) fn try_stuck(&mut self, core: &mut Core) {
+        let now = clock::now();
+        for stuck in std::mem::take(&mut self.stuck) {
+            let record = &self.links[stuck.link as usize];
+            if record.channel().is_some() || record.attempt.is_some() {
+                continue;
             }
-            Err(_) => self.link_failed(core, link),
+            if now.is_at_or_after(stuck.until) {
+                self.link_failed(core, stuck.link);
+            } else if !self.begin_attempt(core, stuck.link, stuck.timeout) {
+                self.stuck.push(stuck);
+            }
+        }
+        if !self.stuck.is_empty() {
+            self.stir(core, STIR);
         }
     }
 
@@ -77,9 +118,29 @@ impl Verbs {
         }
     }
 
-    /// Handles a connection that a peer has opened.
+    /// Asks the process at the other end of a channel for a sign of life, unless one was asked just
+    /// now. The process may have been replaced by another one, which does not know the channel.
+    pub(super) fn ask(&mut self, core: &mut Core, channel: ChannelId) {
+        if self.stir_at.is_none() {
+            core.nic.probe_peer(channel);
+            self.stir(core, STIR);
+        }
+    }
+
+    /// Makes what waits for a process be looked at again after a time.
+    fn stir(&mut self, core: &mut Core, after: wire::Duration) {
+        core.note_end();
+        let at = clock::now() + after;
+        self.stir_at = Some(self.stir_at.map_or(at, |earlier| earlier.min(at)));
+    }
+
+    /// Handles a connection that a peer has opened, or whose address was proven later: only a
+    /// process that receives at a slot's port is the process of that slot.
     fn was_connected(&mut self, core: &mut Core, peer: Arc<PeerState>) {
-        let (ip, port) = (peer.address.ip(), peer.address.port());
+        if !peer.is_proven() {
+            return;
+        }
+        let (ip, port) = (peer.named.ip(), peer.named.port());
         let Some(slot) = slot_of_port(port) else { return };
         if self.is_own(ip) && slot == self.slot {
             // The peer is this process: the channel that it requested is the end to send from.
@@ -138,14 +199,21 @@ impl Verbs {
     fn unreachable(&mut self, core: &mut Core, local: u32, link: u32) {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
         let index = pair.begun() as usize;
-        if pair.config.transport == Transport::Ud {
-            self.lose_parked(local, link);
-        } else if let Some(send) = pair.sends.get_mut(index) {
-            send.finish(match pair.config.transport {
-                Transport::Rc => fairway_roce::Status::RetryExceeded,
-                Transport::Uc | Transport::Ud => fairway_roce::Status::Success,
-            });
-            pair.next = pair.next.wrapping_add(1);
+        match pair.config.transport {
+            Transport::Ud => self.lose_parked(local, link),
+            // All that waits is lost.
+            Transport::Uc => {
+                for send in pair.sends.iter_mut().skip(index) {
+                    send.finish(Status::Success);
+                    pair.next = pair.next.wrapping_add(1);
+                }
+            }
+            Transport::Rc => {
+                if let Some(send) = pair.sends.get_mut(index) {
+                    send.finish(Status::RetryExceeded);
+                    pair.next = pair.next.wrapping_add(1);
+                }
+            }
         }
         self.complete_ready(core, local);
         self.advance(core, local);

@@ -71,6 +71,7 @@ mod receive;
 mod refusal;
 mod send;
 mod shared;
+mod status;
 mod tables;
 
 use std::net::IpAddr;

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use fairway::embed::{Core, Tenant};
+use fairway_runtime::clock;
 use fairway_ub::CompletionKind;
 use fairway_ub::wire::Instant;
 
@@ -20,6 +21,9 @@ impl Tenant for Verbs {
                 }
                 _ => self.sent(core, ended.jetty, &ended),
             }
+        }
+        if self.stir_at.take_if(|at| clock::now().is_at_or_after(*at)).is_some() {
+            self.try_stuck(core);
         }
         if !self.connecting.is_empty() || core.has_events() {
             self.poll_links(core);

@@ -9,8 +9,9 @@ use fairway_roce::{
     Change, ChangeError, Event, Peer, QueuePairConfig, QueuePairState, Reliability, Status,
     Transport,
 };
+use fairway_runtime::clock;
 use fairway_ub::wire::roce::RnrTimer;
-use fairway_ub::wire::{Duration, JettyId, Psn, Qpn};
+use fairway_ub::wire::{Duration, Instant, JettyId, Psn, Qpn};
 use fairway_ub::{Grant, JettyState, Profile, Rights, SegmentId};
 
 use super::link::CONNECT_TIMEOUT;
@@ -77,6 +78,8 @@ pub(super) struct QueuePair {
     pub(super) unparks: bool,
     /// The channel that carries its sends, from the first one on.
     pub(super) channel: Option<Arc<PeerState>>,
+    /// When it became ready to receive, until the peer has been heard since then.
+    pub(super) unheard_since: Option<Instant>,
     pub(super) established: bool,
     /// True while no new operation is begun, and `Drained` is to be reported once those begun have
     /// completed.
@@ -115,6 +118,7 @@ impl QueuePair {
             waits_for: None,
             unparks: false,
             channel: None,
+            unheard_since: None,
             established: false,
             draining: false,
             is_waiting: false,
@@ -231,7 +235,10 @@ impl Verbs {
                 if let Some(ip) = ip.filter(|_| !unconnected) {
                     let link = self.link_to(ip, slot_of(peer.queue_pair));
                     self.connect(core, link, CONNECT_TIMEOUT);
-                    self.set(local, |pair| pair.link = Some(link));
+                    let unheard_since = Some(clock::now());
+                    self.set(local, |pair| {
+                        (pair.link, pair.unheard_since) = (Some(link), unheard_since)
+                    });
                 }
             }
             Change::ReadyToSend { first, reliability } => {

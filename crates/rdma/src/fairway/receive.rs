@@ -307,7 +307,7 @@ impl Verbs {
     /// Returns the sender of a datagram.
     fn sender(&mut self, core: &Core, ended: &fairway_ub::Completion) -> Peer {
         let Some(peer) = core.peer_of(ended.channel) else { return Peer::default() };
-        let address = peer.address;
+        let address = peer.address();
         let slot = u32::from(address.port().wrapping_sub(fairway_port(0)) & 0xff);
         let number = slot << LOCAL_BITS | ended.remote_jetty.value() & (PAIRS_MAX - 1);
         let known = self.addresses.number_of_sender(address.ip());

@@ -20,6 +20,7 @@ use super::immediate_tag::ImmediateTag;
 use super::link::CONNECT_TIMEOUT;
 use super::memory::remote;
 use super::queue_pair::QueuePair;
+use super::status::status_of;
 use super::tables::{PAIRS_MAX, Verbs};
 use crate::slot_of;
 
@@ -228,6 +229,13 @@ impl Verbs {
         };
         if let Some(channel) = self.links[link as usize].channel().cloned() {
             let id = channel.channel;
+            if let Some(since) = pair.unheard_since {
+                if !core.nic.last_received(id).is_some_and(|at| at.is_at_or_after(since)) {
+                    self.ask(core, id);
+                    return Err(self.wait(local));
+                }
+                pair.unheard_since = None;
+            }
             (pair.channel, pair.waits_for) = (Some(channel), None);
             return Ok(id);
         }
@@ -576,22 +584,4 @@ fn store_value(core: &Core, send: &Send) -> Result<(), Gone> {
         at = next;
     }
     Ok(())
-}
-
-/// Converts the status of an engine operation to that of verbs.
-fn status_of(status: fairway_ub::Status) -> Status {
-    use fairway_ub::Status as S;
-    match status {
-        S::Success => Status::Success,
-        S::RemoteAccess | S::RemoteRights => Status::RemoteAccess,
-        S::RemoteLength | S::RemoteMisaligned => Status::RemoteInvalidRequest,
-        S::ReceiverNotReady => Status::RnrRetryExceeded,
-        // A queue pair that does not exist does not answer.
-        S::RemoteNoJetty | S::TimedOut | S::PeerDead | S::PeerClosed => Status::RetryExceeded,
-        S::RemoteOperation | S::RemoteResources | S::RemoteNoMailbox | S::RemoteEpoch => {
-            Status::RemoteOperation
-        }
-        S::Flushed => Status::Flushed,
-        S::LocalMemory => Status::LocalProtection,
-    }
 }

@@ -10,7 +10,7 @@ use fairway_roce::{
 use fairway_ub::wire::{Instant, JettyId, Qpn};
 use fairway_ub::{CompletionQueueId, JettyConfig, LocalRange, SegmentId};
 
-use super::link::Links;
+use super::link::{Links, Stuck};
 use super::memory::Regions;
 use super::notice::Notices;
 use super::queue::{CompletionQueue, Pushed};
@@ -54,6 +54,10 @@ pub(crate) struct Verbs {
     pub(super) links: Links,
     /// Links that are being made.
     pub(super) connecting: Vec<u32>,
+    /// Links to which no request can be sent.
+    pub(super) stuck: Vec<Stuck>,
+    /// When what waits for a process is looked at again.
+    pub(super) stir_at: Option<Instant>,
     pub(super) addresses: Addresses,
     /// Addresses of this provider.
     own: Vec<IpAddr>,
@@ -121,6 +125,8 @@ impl Verbs {
             regions,
             links: Links::default(),
             connecting: Vec::new(),
+            stuck: Vec::new(),
+            stir_at: None,
             addresses: Addresses::default(),
             own,
             waiting: Vec::new(),
@@ -235,9 +241,10 @@ impl Verbs {
         sends.filter(|send| send.is_signaled()).count()
     }
 
-    /// Time at which a delayed error is to be reported, although nothing else happens.
+    /// Time at which a delayed error is to be reported, or a process tried again, although nothing
+    /// else happens.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.delayed_errors.iter().map(|one| one.at).reduce(Instant::min)
+        self.delayed_errors.iter().map(|one| one.at).chain(self.stir_at).reduce(Instant::min)
     }
 
     // ---- queue pairs ----

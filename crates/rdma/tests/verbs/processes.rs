@@ -141,6 +141,18 @@ fn killed_peer_fails_operations_and_its_restart_is_a_new_peer() {
     write_and_read_back(&here, pair, &again, 2);
 }
 
+/// The connection of the process before it still seems to work, but no process receives there.
+#[test]
+fn a_connection_to_a_process_that_was_started_again_works_at_once() {
+    let own = own_options();
+    let here = Node::new(&own);
+    for seed in 0..4 {
+        let mut other = Other::start(&own.addresses[0].to_string());
+        let pair = joined(&here, &mut other);
+        write_and_read_back(&here, pair, &other, seed);
+    }
+}
+
 #[test]
 fn peer_killed_while_idle_is_noticed_by_the_next_operation() {
     let own = own_options();

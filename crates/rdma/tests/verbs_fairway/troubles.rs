@@ -1,6 +1,6 @@
 //! Missing peers, missing memory and forged packets: other queue pairs continue.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
@@ -18,6 +18,27 @@ const SEND: Work = Work::Send { tail: Tail::Nothing };
 
 /// A queue pair of a slot that no process has.
 const UNUSED_QPN: Qpn = Qpn::new(255 << LOCAL_BITS | 7);
+
+/// All sends that wait for a connection are lost together, however many there are.
+#[test]
+fn sends_without_a_route_are_lost() {
+    const POSTED: u64 = 8000;
+    let node = Node::new(&options("127.0.0.1"));
+    let config = QueuePairConfig { send_depth: POSTED as u32, ..node.config(Transport::Uc) };
+    let number = node.provider.create_queue_pair(&config).unwrap();
+    // A packet from a loopback address can't leave the host.
+    let gid = Gid::from(IpAddr::from([192, 0, 2, 1]));
+    node.connect(number, node.peer(gid, UNUSED_QPN), Reliability::default());
+    let (work, solicited, fence) = (SEND, false, false);
+    let local = node.local(0, 8);
+    let request = |id| {
+        let signaled = id + 1 == POSTED;
+        WorkRequest { id, work, local, signaled, solicited, fence }
+    };
+    let requests: Vec<_> = (0..POSTED).map(request).collect();
+    assert_eq!(node.provider.post_send(number, &requests), (requests.len(), None));
+    node.sent(POSTED - 1);
+}
 
 #[test]
 fn datagrams_to_a_process_that_is_not_there_are_lost_at_once_after_the_first() {

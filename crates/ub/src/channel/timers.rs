@@ -175,6 +175,17 @@ impl Channel {
         self.life.take_last_chance()
     }
 
+    /// When the peer's last packet arrived.
+    pub(crate) fn last_received_at(&self) -> Instant {
+        self.life.last_received_at()
+    }
+
+    /// Sends a keep-alive message out of turn.
+    pub(crate) fn probe_peer(&mut self, shared: &mut Shared) {
+        self.life.keep_alive();
+        self.mark_urgent(&mut shared.schedule);
+    }
+
     /// Probes a peer again that has been silent for too long.
     pub(crate) fn probe_again(&mut self, shared: &mut Shared, now: Instant) {
         self.life.keep_alive();

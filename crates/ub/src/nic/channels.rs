@@ -97,6 +97,16 @@ impl UbDevice {
         }
     }
 
+    /// Sends the peer of an open channel a keep-alive message, which it answers at once
+    /// ([`Self::last_received`]).
+    pub fn probe_peer(&mut self, id: ChannelId) {
+        if self.last_received(id).is_some()
+            && let Some(channel) = channel_at(&mut self.entries, id.record())
+        {
+            channel.probe_peer(&mut self.shared);
+        }
+    }
+
     /// Flushes the operations of a channel and of those that joined it, and notifies the peer.
     /// [`Event::Closed`] reports when all channels have ended.
     ///

@@ -91,6 +91,13 @@ impl UbDevice {
         used.reduce(Instant::max)
     }
 
+    /// When the last packet of the peer arrived on an open channel, or when that was opened. `None`
+    /// if it is not open, or retired.
+    pub fn last_received(&self, id: ChannelId) -> Option<Instant> {
+        let channel = self.open_ref(id).filter(|channel| channel.is_open())?;
+        Some(channel.last_received_at())
+    }
+
     /// Number of further operations that may be posted, all channels together.
     pub fn messages_free(&self) -> u32 {
         let free = self.shared.messages.capacity() - self.shared.messages.in_use();
