@@ -1,18 +1,21 @@
 //! How the ranks of a group find each other.
 
+mod visitors;
+
 use crate::error::Error;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
+use visitors::{VISITORS_MAX, Visitors};
 
 /// First bytes of a connection to rank 0.
 const MAGIC: [u8; 4] = *b"FWR\x01";
 /// Maximum length of a record and of a group's name, in bytes.
 const RECORD_MAX: u32 = 4096;
-/// Time after which a connection that sends nothing is closed.
-const IDLE: Duration = Duration::from_secs(5);
-/// Time between two attempts to reach rank 0.
+/// Time between two attempts to reach rank 0, and between two looks of rank 0 for connections.
 const RETRY: Duration = Duration::from_millis(20);
+/// Time between two looks for bytes of connections that do not block.
+const STEP: Duration = Duration::from_millis(1);
 
 /// Exchanges one record of each rank with all others.
 pub trait Rendezvous {
@@ -55,83 +58,105 @@ impl TcpRendezvous {
         let mut records: Vec<Option<Vec<u8>>> = vec![None; self.ranks as usize];
         records[0] = Some(record.to_vec());
         let mut streams = Vec::new();
+        let mut visitors = Visitors::new();
         while records.iter().any(Option::is_none) {
-            if let Ok((stream, _)) = listener.accept() {
-                if let Ok((rank, record)) = self.receive(&stream)
-                    && records[rank as usize].is_none()
-                {
-                    records[rank as usize] = Some(record);
+            let now = Instant::now();
+            let mut accepted = 0;
+            while accepted < VISITORS_MAX
+                && let Ok((stream, _)) = listener.accept()
+            {
+                accepted += 1;
+                if stream.set_nonblocking(true).is_ok() {
+                    visitors.add(now, stream);
+                }
+            }
+            for (Greeting { rank, record }, stream) in
+                visitors.poll_greetings(now, self.group.as_bytes())
+            {
+                // A number that no rank has, or that another connection had first, is a stranger's.
+                if let Some(place @ None) = records.get_mut(rank as usize) {
+                    *place = Some(record);
                     streams.push(stream);
                 }
-            } else if Instant::now() > deadline {
-                let missing: Vec<_> = (0..self.ranks)
-                    .filter(|rank| records[*rank as usize].is_none())
-                    .map(|rank| rank.to_string())
-                    .collect();
-                return Err(Error::Rendezvous(format!(
-                    "ranks {} of {} did not come to {} in time: start them with this address",
-                    missing.join(", "),
-                    self.ranks,
-                    self.address
-                )));
-            } else {
-                std::thread::sleep(RETRY);
+            }
+            if now > deadline && records.iter().any(Option::is_none) {
+                return Err(self.missing(&records));
+            }
+            if accepted == 0 {
+                std::thread::sleep(if visitors.is_empty() { RETRY } else { STEP });
             }
         }
         let records: Vec<_> = records.into_iter().flatten().collect();
-        for mut stream in streams {
-            let all = records.iter().try_for_each(|record| write_record(&mut stream, record));
-            all.map_err(|error| self.failed("answer a rank", &error))?;
-        }
+        let sent = answer(streams, &records, deadline);
+        sent.map_err(|error| self.failed("answer a rank", &error))?;
         Ok(records)
     }
 
-    /// Reads the record of a rank. Strangers are refused.
-    fn receive(&self, stream: &TcpStream) -> io::Result<(u32, Vec<u8>)> {
-        stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(IDLE))?;
-        stream.set_write_timeout(Some(IDLE))?;
-        let mut stream = stream;
-        let mut magic = [0; 4];
-        stream.read_exact(&mut magic)?;
-        if magic != MAGIC || read_record(&mut stream)? != self.group.as_bytes() {
-            return Err(io::Error::other("a stranger"));
-        }
-        let mut rank = [0; 4];
-        stream.read_exact(&mut rank)?;
-        let rank = u32::from_be_bytes(rank);
-        let record = read_record(&mut stream)?;
-        match (1..self.ranks).contains(&rank) {
-            true => Ok((rank, record)),
-            false => Err(io::Error::other("no such rank")),
-        }
+    fn missing(&self, records: &[Option<Vec<u8>>]) -> Error {
+        let missing = (0..self.ranks).filter(|rank| records[*rank as usize].is_none());
+        let missing: Vec<_> = missing.map(|rank| rank.to_string()).collect();
+        Error::Rendezvous(format!(
+            "ranks {} of {} did not come to {} in time: start them with this address",
+            missing.join(", "),
+            self.ranks,
+            self.address
+        ))
     }
 
     /// Another rank: sends its record to rank 0, and waits for those of all.
     fn ask(&self, record: &[u8], deadline: Instant) -> Result<Vec<Vec<u8>>, Error> {
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match self.try_ask(record, left) {
+            let is_last = Instant::now() >= deadline;
+            match self.try_ask(record, deadline) {
                 Ok(records) => return Ok(records),
-                Err(error) if left.is_zero() => return Err(self.failed("find rank 0", &error)),
+                Err(error) if is_last => return Err(self.failed("find rank 0", &error)),
                 Err(_) => std::thread::sleep(RETRY),
             }
         }
     }
 
-    fn try_ask(&self, record: &[u8], left: Duration) -> io::Result<Vec<Vec<u8>>> {
+    fn try_ask(&self, record: &[u8], deadline: Instant) -> io::Result<Vec<Vec<u8>>> {
         let mut addresses = self.address.to_socket_addrs()?;
         let none = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         let address = addresses.next().ok_or_else(none)?;
-        let left = left.max(Duration::from_millis(1));
-        let mut stream = TcpStream::connect_timeout(&address, left)?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        let stream = TcpStream::connect_timeout(&address, left.max(Duration::from_millis(1)))?;
         // Rank 0 answers when all ranks have come.
-        stream.set_read_timeout(Some(left))?;
-        stream.write_all(&MAGIC)?;
-        write_record(&mut stream, self.group.as_bytes())?;
-        stream.write_all(&self.rank.to_be_bytes())?;
-        write_record(&mut stream, record)?;
+        let mut stream = Timed { stream, deadline };
+        stream.write_all(&greet(self.group.as_bytes(), self.rank, record))?;
         (0..self.ranks).map(|_| read_record(&mut stream)).collect()
+    }
+}
+
+/// A connection that ends at a time, however slowly bytes arrive or leave.
+struct Timed {
+    stream: TcpStream,
+    deadline: Instant,
+}
+
+impl Timed {
+    /// Returns the time left.
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+    }
+}
+
+impl Read for Timed {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(self.left()?))?;
+        self.stream.read(room)
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(Some(self.left()?))?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
     }
 }
 
@@ -150,9 +175,81 @@ pub(crate) fn deadline(timeout: Duration) -> Instant {
     Instant::now() + timeout.min(Duration::from_secs(365 * 24 * 3600))
 }
 
-fn write_record(stream: &mut impl Write, record: &[u8]) -> io::Result<()> {
-    stream.write_all(&(record.len() as u32).to_be_bytes())?;
-    stream.write_all(record)
+/// Sends all records to all ranks at once, so that no rank delays the others.
+fn answer(streams: Vec<TcpStream>, records: &[Vec<u8>], deadline: Instant) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    records.iter().for_each(|record| put_record(&mut bytes, record));
+    let mut left: Vec<(TcpStream, &[u8])> =
+        streams.into_iter().map(|stream| (stream, &bytes[..])).collect();
+    loop {
+        let now = Instant::now();
+        for (stream, rest) in &mut left {
+            match stream.write(rest) {
+                Ok(length) => *rest = &rest[length..],
+                Err(error) if is_temporary(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        left.retain(|(_, rest)| !rest.is_empty());
+        if left.is_empty() {
+            return Ok(());
+        }
+        if now > deadline {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        std::thread::sleep(STEP);
+    }
+}
+
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// What a rank sends to rank 0.
+#[derive(Debug, PartialEq, Eq)]
+struct Greeting {
+    rank: u32,
+    record: Vec<u8>,
+}
+
+/// The bytes of a [`Greeting`] to a group's rank 0.
+fn greet(group: &[u8], rank: u32, record: &[u8]) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    put_record(&mut bytes, group);
+    bytes.extend_from_slice(&rank.to_be_bytes());
+    put_record(&mut bytes, record);
+    bytes
+}
+
+/// Parses the bytes of a greeting that have arrived. `None`: more must follow.
+///
+/// # Errors
+/// They are those of a stranger.
+fn parse(bytes: &[u8], group: &[u8]) -> io::Result<Option<Greeting>> {
+    let begins = bytes.len().min(MAGIC.len());
+    if bytes[..begins] != MAGIC[..begins] {
+        return Err(io::Error::other("a stranger"));
+    }
+    let mut rest = &bytes[begins..];
+    let mut read = || {
+        let theirs = read_record(&mut rest)?;
+        if theirs != group {
+            return Err(io::Error::other("a rank of another group"));
+        }
+        let mut rank = [0; 4];
+        rest.read_exact(&mut rank)?;
+        Ok(Greeting { rank: u32::from_be_bytes(rank), record: read_record(&mut rest)? })
+    };
+    match read() {
+        Ok(greeting) => Ok(Some(greeting)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn put_record(bytes: &mut Vec<u8>, record: &[u8]) {
+    bytes.extend_from_slice(&(record.len() as u32).to_be_bytes());
+    bytes.extend_from_slice(record);
 }
 
 fn read_record(stream: &mut impl Read) -> io::Result<Vec<u8>> {

@@ -7,8 +7,9 @@ use fairway_communicator::{
 };
 use ranks::{free_address, group, options};
 use std::io::Write;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::sync::Barrier;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 fn failure(result: Result<(), Error>) -> Failure {
@@ -153,13 +154,7 @@ fn strangers_at_the_rendezvous_do_no_harm() {
         };
         let first = scope.spawn(meet(0, "right"));
         for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"FWR\x01\xff\xff\xff\xff", b""] {
-            let mut stream = loop {
-                // Rank 0 may not listen yet.
-                if let Ok(stream) = TcpStream::connect(&address) {
-                    break stream;
-                }
-                std::thread::yield_now();
-            };
+            let mut stream = connect(&address);
             // Rank 0 may have refused the first bytes already.
             let _ = stream.write_all(bytes);
         }
@@ -168,6 +163,90 @@ fn strangers_at_the_rendezvous_do_no_harm() {
         assert_eq!(first.join().expect("no panic").expect("both came"), expected);
         assert_eq!(second.join().expect("no panic").expect("both came"), expected);
     });
+}
+
+#[test]
+fn silent_connections_do_not_delay_the_ranks() {
+    let address = free_address();
+    std::thread::scope(|scope| {
+        let meet = |rank: u32| {
+            let address = address.clone();
+            move || {
+                let mut rendezvous = TcpRendezvous::new(&address, "test", rank, 2);
+                rendezvous.exchange(&[rank as u8; 10], Duration::from_secs(20))
+            }
+        };
+        let first = scope.spawn(meet(0));
+        // Each of them would be waited for during five seconds.
+        let silent: Vec<_> = (0..8).map(|_| connect(&address)).collect();
+        let second = scope.spawn(meet(1));
+        let expected = vec![vec![0; 10], vec![1; 10]];
+        assert_eq!(first.join().expect("no panic").expect("both came"), expected);
+        assert_eq!(second.join().expect("no panic").expect("both came"), expected);
+        drop(silent);
+    });
+}
+
+#[test]
+fn rank_0_gives_up_in_time_although_a_stranger_goes_on_sending() {
+    let address = free_address();
+    std::thread::scope(|scope| {
+        let (ended, end) = channel();
+        let first = scope.spawn({
+            let address = address.clone();
+            move || {
+                let mut rendezvous = TcpRendezvous::new(&address, "test", 0, 2);
+                let result = rendezvous.exchange(b"record", Duration::from_millis(300));
+                drop(ended);
+                result
+            }
+        });
+        let mut stream = connect(&address);
+        let _ = stream.write_all(b"FWR\x01\x00\x00\x10\x00");
+        assert!(dribble(stream, &end), "rank 0 waits for the stranger");
+        let error = first.join().expect("no panic").unwrap_err();
+        assert!(error.to_string().contains("ranks 1 of 2 did not come"), "{error}");
+    });
+}
+
+#[test]
+fn rank_gives_up_in_time_although_rank_0_goes_on_sending() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    std::thread::scope(|scope| {
+        let (ended, end) = channel();
+        let second = scope.spawn(move || {
+            let mut rendezvous = TcpRendezvous::new(&address, "test", 1, 2);
+            let result = rendezvous.exchange(b"record", Duration::from_millis(300));
+            drop(ended);
+            result
+        });
+        let (mut stream, _) = listener.accept().expect("the rank comes");
+        let _ = stream.write_all(b"\x00\x00\x10\x00");
+        assert!(dribble(stream, &end), "the rank waits for the rest");
+        let error = second.join().expect("no panic").unwrap_err();
+        assert!(error.to_string().contains("rank 1 could not find rank 0"), "{error}");
+    });
+}
+
+/// Connects to rank 0, which may not listen yet.
+fn connect(address: &str) -> TcpStream {
+    loop {
+        if let Ok(stream) = TcpStream::connect(address) {
+            return stream;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Sends a byte, again and again, until the other side of `end` has gone. Returns false if it is
+/// still there after a number of bytes that takes much longer than its deadline.
+fn dribble(mut stream: TcpStream, end: &Receiver<()>) -> bool {
+    (0..2000).any(|_| {
+        // The other side may have closed the connection.
+        let _ = stream.write_all(b"x");
+        end.recv_timeout(Duration::from_millis(10)) == Err(RecvTimeoutError::Disconnected)
+    })
 }
 
 #[test]
