@@ -12,6 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::descriptors::descriptors;
 use crate::emulate::shaper::{Shaper, ShaperCounters};
 use crate::emulate::spec::Spec;
 use crate::memory::RawSlice;
@@ -32,7 +33,8 @@ pub struct RelayConfig {
     /// Seed of the paths' decisions.
     pub seed: u64,
     /// Maximum number of pairs of client and route; packets of further pairs are dropped and
-    /// counted.
+    /// counted. Each pair has a socket, so the process's limit of file descriptors is another
+    /// maximum.
     pub flows_max: usize,
     /// Idle time after which a pair may be replaced by another.
     pub idle_after: Duration,
@@ -49,7 +51,8 @@ pub struct RelayCounters {
     pub backward: u64,
     /// Packets from another address than a flow's target, dropped.
     pub strays: u64,
-    /// Packets dropped because there were [`RelayConfig::flows_max`] flows, none of which was idle.
+    /// Packets dropped because there were [`RelayConfig::flows_max`] flows, none of which was idle,
+    /// or because no socket could be opened for a further flow.
     pub turned_away: u64,
     /// Trains that the kernel refused.
     pub refused: u64,
@@ -69,7 +72,10 @@ pub struct Relay {
     shaper: Shaper,
     buffer: ReceiveBuffer,
     train: Train,
-    flows: Vec<Flow>,
+    /// By ordinal of their sockets. `None`: the socket is not watched, and its place is free.
+    flows: Vec<Option<Flow>>,
+    /// Maximum number of flows.
+    flows_max: usize,
     by_client: HashMap<(Address, usize), usize>,
     /// Clients by ordinal; a client without flows frees its place.
     clients: Vec<Option<(Address, usize)>>,
@@ -92,6 +98,10 @@ const STOP_CHECK: Duration = Duration::from_millis(100);
 /// Maximum number of arrivals received from one socket before the next is served.
 const TURN: usize = 16;
 
+/// Number of file descriptors that flows leave free: a socket is opened before the one that it
+/// replaces is closed, and the program opens files.
+const DESCRIPTORS_LEFT: u64 = 16;
+
 impl Relay {
     /// Opens the listening sockets. The times of blackholes count from this call.
     ///
@@ -112,8 +122,13 @@ impl Relay {
         for (listen, _) in &config.routes[1..] {
             port.add_socket(*listen)?;
         }
+        let waiter = port.waiter()?;
+        let most = descriptors().map_or(u64::MAX, |(limit, open)| {
+            limit.saturating_sub(open).saturating_sub(DESCRIPTORS_LEFT).max(1)
+        });
         Ok(Relay {
-            waiter: port.waiter()?,
+            waiter,
+            flows_max: config.flows_max.min(usize::try_from(most).unwrap_or(usize::MAX)),
             shaper: Shaper::new(config.spec.clone(), config.seed, 0, 2),
             buffer: ReceiveBuffer::new(),
             train: port.new_train(),
@@ -180,7 +195,7 @@ impl Relay {
             };
             let (from, packets) = (*arrival.from(), arrival.segments());
             let whole = (arrival.ecn(), arrival.len(), arrival.segment_size());
-            let Some(leg) = self.leg(now_ns, socket, from, packets as u64)? else {
+            let Some(leg) = self.leg(now_ns, socket, from, packets as u64) else {
                 continue;
             };
             self.pass_on(now_ns, leg, whole);
@@ -189,39 +204,37 @@ impl Relay {
     }
 
     /// Returns the destination of packets from `from` that arrived on `socket`, if there is one.
-    fn leg(
-        &mut self,
-        now_ns: u64,
-        socket: usize,
-        from: Address,
-        packets: u64,
-    ) -> io::Result<Option<Leg>> {
+    fn leg(&mut self, now_ns: u64, socket: usize, from: Address, packets: u64) -> Option<Leg> {
         let routes = self.config.routes.len();
-        let (flow, direction) = if socket < routes {
-            let Some(flow) = self.flow_of(now_ns, from, socket)? else {
-                self.counters.turned_away += packets;
-                return Ok(None);
-            };
-            self.counters.forward += packets;
-            (flow, 0)
-        } else {
-            let flow = socket - routes;
-            if self.flows[flow].target != from {
-                self.counters.strays += packets;
-                return Ok(None);
-            }
-            self.counters.backward += packets;
-            (flow, 1)
+        let (flow, direction) = match socket.checked_sub(routes) {
+            None => match self.flow_of(now_ns, from, socket) {
+                Some(flow) => (flow, 0),
+                None => {
+                    self.counters.turned_away += packets;
+                    return None;
+                }
+            },
+            Some(flow) => (flow, 1),
         };
-        let entry = &mut self.flows[flow];
+        let Some(entry) =
+            self.flows[flow].as_mut().filter(|entry| direction == 0 || entry.target == from)
+        else {
+            self.counters.strays += packets;
+            return None;
+        };
         entry.used_ns = now_ns;
         let path = entry.route + routes * entry.client_ordinal;
-        let (socket, to) = if direction == 0 {
-            (routes + flow, entry.target)
-        } else {
-            (entry.route, entry.client)
+        let (socket, to) = match direction {
+            0 => {
+                self.counters.forward += packets;
+                (routes + flow, entry.target)
+            }
+            _ => {
+                self.counters.backward += packets;
+                (entry.route, entry.client)
+            }
         };
-        Ok(Some(Leg { lane: 2 * path + direction, socket, to }))
+        Some(Leg { lane: 2 * path + direction, socket, to })
     }
 
     /// Sends the packets in the receive buffer.
@@ -255,56 +268,79 @@ impl Relay {
         self.train.clear();
     }
 
-    /// Returns the flow of a client and a route, which is created if needed and if there is room.
-    fn flow_of(&mut self, now_ns: u64, client: Address, route: usize) -> io::Result<Option<usize>> {
+    /// Returns the flow of a client and a route, which is created if needed, if there is room, and
+    /// if the system gives it a socket.
+    fn flow_of(&mut self, now_ns: u64, client: Address, route: usize) -> Option<usize> {
         if let Some(&flow) = self.by_client.get(&(client, route)) {
-            return Ok(Some(flow));
+            return Some(flow);
         }
-        let any = SocketAddr::new(unspecified(client.is_ipv6()), 0);
-        let (listen, target) = self.config.routes[route];
-        let same = SocketAddr::new(listen.ip(), SocketAddr::from(client).port());
         let routes = self.config.routes.len();
-        let flow = if self.flows.len() < self.config.flows_max {
-            // The port number is taken if the client is on this machine and bound to every address.
-            if self.port.add_socket_towards(same, target).is_err() {
-                self.port.add_socket(any)?;
+        let flow = match self.free_place(now_ns) {
+            Some(place) => {
+                self.replace_socket(routes + place, client, route).ok()?;
+                self.forget(place);
+                place
             }
-            self.flows.len()
-        } else if let Some(idle) = self.most_idle(now_ns) {
-            let index = routes + idle;
-            if self.port.replace_socket_towards(index, same, target).is_err() {
-                self.port.replace_socket(index, any)?;
+            None if self.flows.len() < self.flows_max => {
+                self.add_socket(client, route).ok()?;
+                self.flows.push(None);
+                self.flows.len() - 1
             }
-            self.forget(idle);
-            idle
-        } else {
-            return Ok(None);
+            None => return None,
         };
-        self.waiter.watch(self.port.socket_fd(routes + flow), routes + flow)?;
-        let entry = Flow {
+        // A socket that can't be watched is replaced when the next client needs a place.
+        self.waiter.watch(self.port.socket_fd(routes + flow), routes + flow).ok()?;
+        self.flows[flow] = Some(Flow {
             client,
             client_ordinal: self.enrol(client),
             route,
             target: self.config.routes[route].1.into(),
             used_ns: now_ns,
-        };
-        if flow == self.flows.len() {
-            self.flows.push(entry)
-        } else {
-            self.flows[flow] = entry
-        }
+        });
         self.by_client.insert((client, route), flow);
-        Ok(Some(flow))
+        Some(flow)
+    }
+
+    /// Opens a socket for a new flow. Without a connection to the target if need be: the client's
+    /// port number is taken if the client is on this machine and bound to every address.
+    fn add_socket(&mut self, client: Address, route: usize) -> io::Result<usize> {
+        let (same, target) = self.ends(client, route);
+        let added = self.port.add_socket_towards(same, target);
+        added.or_else(|_| self.port.add_socket(any(client)))
+    }
+
+    /// As [`Relay::add_socket`], in the place of another socket, which is still there after a
+    /// failure.
+    fn replace_socket(&mut self, index: usize, client: Address, route: usize) -> io::Result<()> {
+        let (same, target) = self.ends(client, route);
+        let replaced = self.port.replace_socket_towards(index, same, target);
+        replaced.or_else(|_| self.port.replace_socket(index, any(client)))
+    }
+
+    /// The address at which a client's packets leave, with its own port number, and their target.
+    fn ends(&self, client: Address, route: usize) -> (SocketAddr, SocketAddr) {
+        let (listen, target) = self.config.routes[route];
+        (SocketAddr::new(listen.ip(), SocketAddr::from(client).port()), target)
+    }
+
+    /// Returns a place without a flow; or, if there is room for no more, that of the most idle one.
+    fn free_place(&self, now_ns: u64) -> Option<usize> {
+        let free = self.flows.iter().position(Option::is_none);
+        free.or_else(|| self.most_idle(now_ns).filter(|_| self.flows.len() >= self.flows_max))
     }
 
     fn most_idle(&self, now_ns: u64) -> Option<usize> {
         let idle_ns = u64::try_from(self.config.idle_after.as_nanos()).unwrap_or(u64::MAX);
-        let (index, flow) = self.flows.iter().enumerate().min_by_key(|(_, flow)| flow.used_ns)?;
-        (now_ns.saturating_sub(flow.used_ns) >= idle_ns).then_some(index)
+        let used = |flow: &Option<Flow>| flow.as_ref().map(|flow| flow.used_ns);
+        let (index, flow) = self.flows.iter().enumerate().min_by_key(|(_, flow)| used(flow))?;
+        (now_ns.saturating_sub(used(flow)?) >= idle_ns).then_some(index)
     }
 
-    fn forget(&mut self, flow: usize) {
-        let Flow { client, client_ordinal, route, .. } = self.flows[flow];
+    /// Frees the place of a flow, if it has one.
+    fn forget(&mut self, place: usize) {
+        let Some(Flow { client, client_ordinal, route, .. }) = self.flows[place].take() else {
+            return;
+        };
         self.by_client.remove(&(client, route));
         let place = &mut self.clients[client_ordinal];
         *place = place.map(|(client, flows)| (client, flows - 1)).filter(|(_, flows)| *flows > 0);
@@ -338,8 +374,13 @@ struct Leg {
     to: Address,
 }
 
-fn unspecified(ipv6: bool) -> IpAddr {
-    if ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
+/// Any address and port of a client's family.
+fn any(client: Address) -> SocketAddr {
+    let address: IpAddr = match client.is_ipv6() {
+        true => Ipv6Addr::UNSPECIFIED.into(),
+        false => Ipv4Addr::UNSPECIFIED.into(),
+    };
+    SocketAddr::new(address, 0)
 }
 
 fn invalid(text: &str) -> io::Error {
