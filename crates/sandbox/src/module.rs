@@ -57,10 +57,11 @@ impl Module {
         if bytes.len() > MODULE_BYTES_MAX {
             return Err(LoadError::TooLarge);
         }
-        let invalid = |error: wasmi::Error| LoadError::Invalid(error.to_string());
+        let invalid = |error: wasmi::Error| LoadError::Invalid(printable(&error.to_string()));
         let module = interpreter::translate(bytes).map_err(invalid)?;
         if let Some(import) = module.imports().find(|import| !is_offered(import)) {
-            return Err(LoadError::Imports(format!("{}.{}", import.module(), import.name())));
+            let name = format!("{}.{}", import.module(), import.name());
+            return Err(LoadError::Imports(printable(&name)));
         }
         match module.get_export("memory") {
             Some(ExternType::Memory(_)) => {}
@@ -139,6 +140,18 @@ fn exported(module: &wasmi::Module, hook: Hook) -> Result<bool, LoadError> {
             Err(LoadError::WrongType { name: hook.name(), wanted })
         }
     }
+}
+
+/// Escapes the characters of names in a module that a terminal does not show or takes as commands.
+fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\'' | '"' | '\\' => shown.push(character),
+            _ => shown.extend(character.escape_debug()),
+        }
+    }
+    shown
 }
 
 /// Reads a regular file, unless it is too large.

@@ -190,6 +190,20 @@ fn file_without_a_policy_is_refused_before_it_runs() {
 }
 
 #[test]
+fn names_in_a_module_reach_no_terminal_unescaped() {
+    let load = |text: &str| Module::load(&module(text)).expect_err("no policy").to_string();
+    let name = r"\1b[2J\0d\0aok\e2\80\ae";
+    let import = format!("(module (import \"env\" \"{name}\" (func))");
+    let imported = load(&TEMPLATE.replace("(module", &import));
+    let exports = format!("(func (export \"{name}\")) (func (export \"{name}\")) (;more;)");
+    let exported = load(&TEMPLATE.replace("(;more;)", &exports));
+    for error in [imported, exported] {
+        assert!(error.contains(r"\u{1b}[2J\r\nok\u{202e}"), "{error}");
+        assert!(!error.contains(|c: char| c.is_control() || c == '\u{202e}'), "{error:?}");
+    }
+}
+
+#[test]
 fn modules_that_are_large_for_their_size_are_loaded_or_refused() {
     // 20,000 empty functions; 5,000 functions of 50,000 locals; a body of 30,000 blocks in blocks.
     let many = "(func)".repeat(20_000);
