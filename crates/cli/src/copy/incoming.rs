@@ -215,7 +215,11 @@ fn refuse_existing(
         libc::fstatat(parent.as_raw_fd(), name.as_ptr(), status.as_mut_ptr(), flags)
     };
     if found != 0 {
-        return Ok(());
+        let error = io::Error::last_os_error();
+        return match error.kind() {
+            io::ErrorKind::NotFound => Ok(()),
+            _ => Err(Refusal::File { doing: "look for", name: shown.to_owned(), error }),
+        };
     }
     // SAFETY: the call succeeded and has filled it.
     let kind = unsafe { status.assume_init() }.st_mode & libc::S_IFMT;
@@ -242,6 +246,18 @@ fn result(code: i32) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn name_that_no_file_can_have_is_refused_before_the_copy() {
+        let parent = OwnedFd::from(File::open(std::env::temp_dir()).expect("a directory"));
+        let refusal = |length: usize| {
+            let name = CString::new(vec![b'a'; length]).expect("no NUL");
+            refuse_existing(&parent, &name, "shown", false).map_err(|refusal| refusal.to_string())
+        };
+        let refused = refusal(300).expect_err("too long");
+        assert!(refused.contains("could not look for 'shown'"), "{refused}");
+        assert_eq!(refusal(255), Ok(()), "there is no such file");
+    }
 
     #[test]
     fn names_that_lead_out_are_refused() {
