@@ -23,6 +23,7 @@ mod refusal;
 mod server;
 mod source;
 mod stale;
+mod turns;
 
 pub(crate) use client::copy;
 pub(crate) use limits::{KeepFree, Portion};
@@ -33,17 +34,40 @@ const READ_BYTES: usize = 1 << 20;
 
 /// The 128-bit XXH3 of the first `length` bytes of a file, as any reader sees them.
 fn hash(file: &File, length: u64) -> std::io::Result<[u8; 16]> {
-    let mut buffer = vec![0; READ_BYTES];
-    let mut hasher = Xxh3::new();
-    let mut at = 0;
-    while at < length {
-        let want = (length - at).min(READ_BYTES as u64) as usize;
-        let got = file.read_at(&mut buffer[..want], at)?;
-        if got == 0 {
-            return Err(std::io::Error::other("the file has become shorter"));
+    let mut hashing = Hashing::new(length);
+    loop {
+        if let Some(hash) = hashing.block(file)? {
+            return Ok(hash);
         }
-        hasher.update(&buffer[..got]);
-        at += got as u64;
     }
-    Ok(hasher.digest128().to_be_bytes())
+}
+
+/// The hash of a file of which a part has been read.
+struct Hashing {
+    hasher: Xxh3,
+    buffer: Vec<u8>,
+    at: u64,
+    length: u64,
+}
+
+impl Hashing {
+    fn new(length: u64) -> Hashing {
+        Hashing { hasher: Xxh3::new(), buffer: Vec::new(), at: 0, length }
+    }
+
+    /// Reads a block. Returns the hash if it was the last one.
+    fn block(&mut self, file: &File) -> std::io::Result<Option<[u8; 16]>> {
+        let want = (self.length - self.at).min(READ_BYTES as u64) as usize;
+        if want > 0 {
+            // Not before, because files that wait for their first block need no buffer.
+            self.buffer.resize(READ_BYTES, 0);
+            let got = file.read_at(&mut self.buffer[..want], self.at)?;
+            if got == 0 {
+                return Err(std::io::Error::other("the file has become shorter"));
+            }
+            self.hasher.update(&self.buffer[..got]);
+            self.at += got as u64;
+        }
+        Ok((self.at == self.length).then(|| self.hasher.digest128().to_be_bytes()))
+    }
 }

@@ -121,12 +121,18 @@ impl Limits {
 /// or the first 64 bits of an IPv6 address, because a host commonly has all addresses below them; a
 /// network is the first 24 or 48 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Holder {
+pub(super) enum Holder {
     Client(u128),
     Network(u128),
 }
 
 impl Holder {
+    /// The client at an address.
+    pub(super) fn client(address: IpAddr) -> Holder {
+        let [client, _] = holders(address);
+        client
+    }
+
     fn portion(self, of_client: Portion) -> Portion {
         match self {
             Holder::Client(_) => of_client,

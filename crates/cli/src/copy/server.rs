@@ -1,6 +1,7 @@
 //! The receiving side of file copies.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -8,14 +9,15 @@ use std::time::{Duration, Instant};
 use fairway::{ChannelId, Context, Peer, Profile, Segment, SegmentKey};
 use fairway_wire::Duration as EngineDuration;
 
-use super::hash;
+use super::Hashing;
 use super::incoming::{Directory, Incoming};
-use super::limits::{Limits, Place, Taken};
+use super::limits::{Holder, Limits, Place, Taken};
 use super::lines::{Lines, say};
 use super::message::{JETTY, MESSAGE_BYTES, Message};
 use super::opening::{Opened, Request};
 use super::refusal::Refusal;
 use super::stale;
+use super::turns::{Turns, Work};
 use crate::args::ServeOptions;
 use crate::failure::Failure;
 use crate::mailbox::{Mail, Mailbox};
@@ -30,6 +32,8 @@ const STEP: Duration = Duration::from_millis(100);
 const LAST_WAIT: Duration = Duration::from_millis(500);
 /// Interval of the checks for created files.
 const SHORT_STEP: Duration = Duration::from_millis(1);
+/// Number of blocks of a file that are hashed before it is the turn of another address.
+const PART_BLOCKS: usize = 64;
 /// Number of keep-alives within the time after which a silent client is dead.
 const KEEP_ALIVES: u32 = 6;
 
@@ -80,6 +84,7 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
         copies: HashMap::new(),
         opening: HashMap::new(),
         tickets: 0,
+        hashes: Turns::new(),
         sender,
         results,
     };
@@ -106,6 +111,7 @@ struct Server {
     /// Clients whose files are being created, with the ticket of the latest request.
     opening: HashMap<ChannelId, u64>,
     tickets: u64,
+    hashes: Turns<Hash>,
     sender: Sender<Finished>,
     results: Receiver<Finished>,
 }
@@ -116,6 +122,62 @@ enum Finished {
     Opened(Box<Request>, Result<Opened, Refusal>),
     /// The file was hashed, and the hash was sent.
     Hashed(Copy),
+}
+
+/// A file that is being hashed.
+struct Hash {
+    copy: Copy,
+    hashing: Hashing,
+    mailbox: Arc<Mailbox>,
+    sender: Sender<Finished>,
+}
+
+impl Work for Hash {
+    fn part(mut self) -> Option<Self> {
+        let peer = self.copy.peer.clone();
+        match hash_part(&mut self.hashing, &self.copy.incoming.file, || peer.is_alive()) {
+            Part::More => return Some(self),
+            // The server drops the file of a client that has gone.
+            Part::Unwanted => drop(self.sender.send(Finished::Hashed(self.copy))),
+            Part::Last(answer) => {
+                self.copy.hashed = matches!(answer, Message::Hash(_));
+                let reply_to = self.copy.reply_to;
+                // The result comes first, because it must be there when the client answers.
+                if self.sender.send(Finished::Hashed(self.copy)).is_ok() {
+                    let _ = self.mailbox.send(&peer, reply_to, &answer.encode());
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Result of hashing a part of a file.
+enum Part {
+    /// More follows.
+    More,
+    /// The client has gone.
+    Unwanted,
+    /// It was the last one, and the client gets this answer.
+    Last(Message),
+}
+
+/// Hashes some blocks of a file, as long as its client is there.
+fn hash_part(hashing: &mut Hashing, file: &File, is_wanted: impl Fn() -> bool) -> Part {
+    for _ in 0..PART_BLOCKS {
+        if !is_wanted() {
+            return Part::Unwanted;
+        }
+        match hashing.block(file) {
+            Ok(None) => {}
+            Ok(Some(hash)) => return Part::Last(Message::Hash(hash)),
+            Err(error) => {
+                let text = format!("could not read the file back: {error}");
+                return Part::Last(Message::Refusal(text));
+            }
+        }
+    }
+    Part::More
 }
 
 /// A file that is being received.
@@ -154,6 +216,7 @@ impl Server {
     /// waited for; they are removed at the next start.
     fn end(&mut self) {
         self.copies.clear();
+        self.hashes.close();
         let until = Instant::now() + LAST_WAIT;
         while !self.opening.is_empty()
             && let Ok(finished) =
@@ -303,7 +366,7 @@ impl Server {
         }
     }
 
-    /// Hashes the file on another thread, while the server continues.
+    /// Lets the file be hashed on another thread, while the server continues.
     fn done(&mut self, channel: ChannelId) -> Result<(), Refusal> {
         let mut copy = self.copies.remove(&channel).ok_or(NO_COPY)?;
         if copy.hashed {
@@ -313,19 +376,9 @@ impl Server {
         // The client can't write to the pages any more while they are hashed.
         copy.segment = None;
         let (mailbox, sender) = (Arc::clone(&self.mailbox), self.sender.clone());
-        let work = move || {
-            let answer = match hash(&copy.incoming.file, copy.incoming.size) {
-                Ok(hash) => Message::Hash(hash),
-                Err(error) => Message::Refusal(format!("could not read the file back: {error}")),
-            };
-            copy.hashed = matches!(answer, Message::Hash(_));
-            let (peer, reply_to) = (copy.peer.clone(), copy.reply_to);
-            // The result comes first, because it must be there when the client answers.
-            if sender.send(Finished::Hashed(copy)).is_ok() {
-                let _ = mailbox.send(&peer, reply_to, &answer.encode());
-            }
-        };
-        beside(work)
+        let client = Holder::client(copy.peer.address().ip());
+        let hashing = Hashing::new(copy.incoming.size);
+        self.hashes.add(client, Hash { copy, hashing, mailbox, sender })
     }
 
     /// Stores the file on another thread, while the server continues.
@@ -361,7 +414,7 @@ impl Server {
 
 /// Runs `work` on a new thread. If no thread can be started, `work` is dropped, and the copy with
 /// it.
-fn beside(work: impl FnOnce() + Send + 'static) -> Result<(), Refusal> {
+pub(super) fn beside(work: impl FnOnce() + Send + 'static) -> Result<(), Refusal> {
     match std::thread::Builder::new().name("fairway-file".into()).spawn(work) {
         Ok(_) => Ok(()),
         Err(error) => Err(Refusal::Thread(error)),
@@ -383,5 +436,52 @@ impl Copy {
 
     fn answer(&self, mailbox: &Mailbox, message: &Message) -> Result<(), Refusal> {
         Ok(mailbox.send(&self.peer, self.reply_to, &message.encode())?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::super::{READ_BYTES, hash};
+    use super::*;
+
+    /// A file of so many blocks, and a byte.
+    fn file(blocks: usize) -> (File, u64) {
+        let path =
+            std::env::temp_dir().join(format!("fairway-hash-{}-{blocks}", std::process::id()));
+        let length = (blocks * READ_BYTES + 1) as u64;
+        let file = File::create(&path).and_then(|file| file.set_len(length)).and_then(|()| {
+            let file = File::open(&path)?;
+            std::fs::remove_file(&path)?;
+            Ok(file)
+        });
+        (file.expect("a file"), length)
+    }
+
+    #[test]
+    fn hashing_ends_when_the_client_has_gone() {
+        let (file, length) = file(10);
+        let mut hashing = Hashing::new(length);
+        let blocks = Cell::new(0);
+        let is_wanted = || {
+            blocks.set(blocks.get() + 1);
+            blocks.get() <= 3
+        };
+        assert!(matches!(hash_part(&mut hashing, &file, is_wanted), Part::Unwanted));
+        assert_eq!(hashing.at, 3 * READ_BYTES as u64, "nothing is read after the third look");
+    }
+
+    #[test]
+    fn file_is_hashed_in_parts_and_has_the_same_hash() {
+        let (file, length) = file(PART_BLOCKS);
+        let mut hashing = Hashing::new(length);
+        assert!(matches!(hash_part(&mut hashing, &file, || true), Part::More));
+        let Part::Last(Message::Hash(found)) = hash_part(&mut hashing, &file, || true) else {
+            panic!("the byte after the first part is the last");
+        };
+        assert_eq!(found, hash(&file, length).expect("readable"));
+        let mut nothing = Hashing::new(0);
+        assert!(matches!(hash_part(&mut nothing, &file, || true), Part::Last(Message::Hash(_))));
     }
 }
