@@ -8,6 +8,7 @@ use fairway_sim::{SettingsError, SimulationError};
 use thiserror::Error;
 
 use crate::codec::MessageError;
+use crate::printable::{printable_lines, printable_reason};
 
 /// A failure, with its exit status.
 #[derive(Debug, Error)]
@@ -73,6 +74,21 @@ impl Failure {
             | Failure::Trace(_)
             | Failure::Sizes(_)
             | Failure::Config(_) => 2,
+        }
+    }
+
+    /// The text for a terminal. Characters that a terminal does not show or takes as commands are
+    /// escaped, because errors quote files, and names that other machines have sent.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            // Some of these texts have several lines of this program's own.
+            Failure::Usage(_) | Failure::Failed(_) | Failure::Runtime(_) => {
+                printable_lines(&self.to_string())
+            }
+            Failure::File { file, error } => {
+                format!("{}: {}", printable_reason(file), error.shown())
+            }
+            _ => printable_reason(&self.to_string()),
         }
     }
 

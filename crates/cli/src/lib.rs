@@ -63,7 +63,7 @@ pub fn main() -> ExitCode {
     match parse().and_then(|arguments| run(arguments.command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("fairway: {failure}");
+            eprintln!("fairway: {}", failure.shown());
             ExitCode::from(failure.exit_status())
         }
     }

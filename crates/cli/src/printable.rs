@@ -23,7 +23,8 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
     text
 }
 
-/// A server's reason of several words, escaped like [`printable`] but with its quotation marks.
+/// Text of several words, such as a server's reason, escaped like [`printable`] but with its
+/// quotation marks.
 pub(crate) fn printable_reason(reason: &str) -> String {
     reason
         .chars()
@@ -33,6 +34,13 @@ pub(crate) fn printable_reason(reason: &str) -> String {
             escaped.chain((!hidden).then_some(character))
         })
         .collect()
+}
+
+/// Text of this program that may have several lines and quote names: each line is escaped like
+/// [`printable_reason`].
+pub(crate) fn printable_lines(text: &str) -> String {
+    let lines: Vec<_> = text.split('\n').map(printable_reason).collect();
+    lines.join("\n")
 }
 
 /// Whether a character is a control character, a line separator or a zero-width mark.
@@ -63,5 +71,6 @@ mod tests {
             assert_eq!(printable(raw), shown);
         }
         assert_eq!(printable_reason("'a' is\ta\x1b[1m dir"), "'a' is\\u{9}a\\u{1b}[1m dir");
+        assert_eq!(printable_lines("a\n'b'\r\n"), "a\n'b'\\u{d}\n");
     }
 }

@@ -148,3 +148,17 @@ fn a_read_of_the_stack_with_instructions_is_said_to_go_through_queues() {
     let (status, _, error) = nic(&["--stack", "ub-ldst", "--verb", "load", "--ops", "10"]);
     assert_eq!((status, error.as_str()), (Some(0), ""));
 }
+
+#[test]
+fn errors_in_a_sweep_are_printed_without_control_characters() {
+    let path = std::env::temp_dir().join(format!("fairway-nic-sweep-{}", std::process::id()));
+    let shown = path.to_string_lossy().into_owned();
+    for text in ["stack=\u{1b}[2Jevil", "\u{1b}[2Jevil=1", "set=\u{1b}[2Jevil=1"] {
+        std::fs::write(&path, text).expect("written");
+        let (status, _, error) = nic(&["--sweep", &shown]);
+        assert_eq!(status, Some(2), "{text:?}: {error}");
+        assert!(error.contains("\\u{1b}[2Jevil"), "{text:?}: {error}");
+        assert!(!error.contains(|c: char| c.is_control() && c != '\n'), "{error:?}");
+    }
+    std::fs::remove_file(&path).expect("it is ours");
+}

@@ -311,3 +311,27 @@ fn a_run_of_streams_lasts_until_its_end() {
     let rate = value["streams"]["each"][0]["gbps"].as_f64().expect("a rate");
     assert!((rate - bits / 900_000.0).abs() < 0.002, "{json}");
 }
+
+#[test]
+fn errors_in_files_are_printed_without_control_characters() {
+    let scratch = Scratch::new();
+    let write = |name: &str, text: &str| {
+        std::fs::write(scratch.path(name), text).expect("written");
+        scratch.text(name)
+    };
+    let evil = "\u{1b}[2J\u{202e}evil\r";
+    let matrix = write("matrix", &format!("Nodes 4\n{evil}\n"));
+    let sizes = write("sizes", &format!("1000 {evil}x\n"));
+    let scenario = write("scenario", &format!("{evil}x 5\n"));
+    let goal = write("goal", &format!("num_ranks 2\nrank 0 {{\n{evil}x: calc 1\n"));
+    for arguments in [
+        &["sim", "--matrix", &matrix][..],
+        &["sim", "sizes", "--distribution", &sizes],
+        &["sim", &scenario],
+        &["sim", "trace", &goal, "--format", "goal"],
+    ] {
+        let ended = fairway(arguments).fails(2, &["\\u{1b}"]);
+        let hidden = |c: char| c == '\u{202e}' || (c.is_control() && c != '\n');
+        assert!(!ended.err.contains(hidden), "{arguments:?}: {:?}", ended.err);
+    }
+}

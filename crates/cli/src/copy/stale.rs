@@ -7,10 +7,12 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::lines::say;
+use crate::printable::printable;
 use crate::process;
 
 /// The name of a temporary file. It contains 64 random bits, so that no other process can create a
@@ -45,12 +47,15 @@ pub(super) fn remove(directory: &Path) {
             && is_free(&path)
             && fs::remove_file(&path).is_ok()
         {
-            say(&format!(
-                "fairway serve: removed '{}', which a server that was killed had left",
-                path.display()
-            ));
+            say(&removed(&path));
         }
     }
+}
+
+/// The line for a file that was removed. Clients may have chosen the names of folders.
+fn removed(path: &Path) -> String {
+    let shown = printable(path.as_os_str().as_bytes());
+    format!("fairway serve: removed '{shown}', which a server that was killed had left")
 }
 
 /// Whether this is the name of a temporary file. The names of earlier releases had no random part.
@@ -86,6 +91,12 @@ fn lock(file: &File, how: libc::c_int) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folder_names_are_printed_without_control_characters() {
+        let line = removed(Path::new("a\u{1b}[2J\n'b/.fairway-1-2.part"));
+        assert!(line.contains(r"'a\u{1b}[2J\u{a}\'b/.fairway-1-2.part'"), "{line}");
+    }
 
     #[test]
     fn only_names_of_temporary_files_are_temporary() {

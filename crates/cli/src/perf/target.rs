@@ -95,7 +95,7 @@ fn take<'a>(
         return refuse("a measurement with another client is going on".into());
     }
     let failed = |failure: Failure| {
-        eprintln!("fairway perf: {}: {failure}", peer.address());
+        eprintln!("fairway perf: {}: {}", peer.address(), failure.shown());
         refuse(failure.to_string());
     };
     match message {
