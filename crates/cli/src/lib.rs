@@ -33,6 +33,7 @@ mod failure;
 pub mod fuzzing;
 mod ignored;
 mod info;
+mod input;
 mod mailbox;
 mod net;
 mod nic;

@@ -18,6 +18,7 @@ use self::results::{Printer, us};
 use self::streams::StreamSeries;
 use self::sweep::{Combination, Sweep};
 use crate::failure::Failure;
+use crate::input::{self, TRACE_BYTES_MAX};
 use crate::plot::PlotFile;
 use crate::process;
 use crate::quantity::ValueError;
@@ -285,7 +286,7 @@ fn traced(options: &SimOptions, settings: &mut Settings) -> Result<(), Failure> 
     }
     let names: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
     let contents = files.iter().map(|path| {
-        std::fs::read(path)
+        input::read(path, TRACE_BYTES_MAX)
             .map_err(|error| Failure::usage(format!("{} cannot be read: {error}", path.display())))
     });
     let contents: Vec<Vec<u8>> = contents.collect::<Result<_, _>>()?;
@@ -299,7 +300,7 @@ fn traced(options: &SimOptions, settings: &mut Settings) -> Result<(), Failure> 
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path).map_err(|error| {
+    input::read_text(path).map_err(|error| {
         let known = WORKLOADS.map(|(name, _)| name).join(", ");
         let path = path.display();
         Failure::usage(format!("{path} cannot be read: {error}. Workloads are {known}"))

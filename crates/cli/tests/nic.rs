@@ -150,6 +150,13 @@ fn a_read_of_the_stack_with_instructions_is_said_to_go_through_queues() {
 }
 
 #[test]
+fn sweep_file_without_an_end_is_refused_with_the_limit() {
+    let (status, _, error) = nic(&["--sweep", "/dev/zero"]);
+    assert_eq!(status, Some(1), "{error}");
+    assert!(error.contains("/dev/zero") && error.contains("more than 256M bytes"), "{error}");
+}
+
+#[test]
 fn errors_in_a_sweep_are_printed_without_control_characters() {
     let path = std::env::temp_dir().join(format!("fairway-nic-sweep-{}", std::process::id()));
     let shown = path.to_string_lossy().into_owned();

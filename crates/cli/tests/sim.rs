@@ -335,3 +335,14 @@ fn errors_in_files_are_printed_without_control_characters() {
         assert!(!ended.err.contains(hidden), "{arguments:?}: {:?}", ended.err);
     }
 }
+
+#[test]
+fn files_without_an_end_are_refused_with_the_limit() {
+    for arguments in [
+        &["sim", "--matrix", "/dev/zero"][..],
+        &["sim", "sizes", "--distribution", "/dev/zero"],
+        &["sim", "/dev/zero"],
+    ] {
+        fairway(arguments).fails(2, &["/dev/zero", "more than 256M bytes"]);
+    }
+}

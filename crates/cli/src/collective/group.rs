@@ -2,6 +2,7 @@
 
 use super::CollectiveOptions;
 use crate::failure::Failure;
+use crate::input;
 use crate::process::Helper;
 use fairway_communicator::TcpRendezvous;
 use std::env;
@@ -140,7 +141,7 @@ fn start_on_hosts(
     options: &CollectiveOptions,
     file: &std::path::Path,
 ) -> Result<(Place, Vec<Helper>), Failure> {
-    let text = std::fs::read_to_string(file);
+    let text = input::read_text(file);
     let text = text.map_err(|error| Failure::io(format!("read {}", file.display()), &error))?;
     let hosts = parse_hosts(&text).map_err(|error| Failure::file(file.display(), error))?;
     let ranks = hosts.len() as u32;

@@ -16,6 +16,7 @@ use super::flows::Flows;
 use super::frame;
 use crate::args::EmulateOptions;
 use crate::failure::Failure;
+use crate::input;
 use crate::process;
 
 /// Largest number of hosts, because each is a namespace.
@@ -61,7 +62,7 @@ pub(super) fn run(options: &EmulateOptions, file: &Path) -> Result<(), Failure> 
 }
 
 fn build(options: &EmulateOptions, file: &Path) -> Result<Emulation, Failure> {
-    let text = std::fs::read_to_string(file)
+    let text = input::read_text(file)
         .map_err(|error| Failure::io(format!("read {}", file.display()), &error))?;
     let mut settings = Settings::default();
     let here = |error: SettingsError| Failure::file(file.display(), error);

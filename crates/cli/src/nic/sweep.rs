@@ -6,6 +6,7 @@
 
 use super::{NicOptions, value};
 use crate::failure::Failure;
+use crate::input;
 use crate::process;
 use clap::Parser;
 use fairway_nicmodel::{Config, ModelError, run as run_model};
@@ -24,7 +25,7 @@ struct Line {
 }
 
 pub(super) fn run(options: &NicOptions, path: &Path) -> Result<(), Failure> {
-    let text = std::fs::read_to_string(path)
+    let text = input::read_text(path)
         .map_err(|error| Failure::io(format!("read {}", path.display()), &error))?;
     let configs = configs(&text)?;
     let bar = progress(configs.len() as u64);
