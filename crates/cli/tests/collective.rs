@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{DEADLINE, Running, ended_within, fairway, spawn};
+use common::{DEADLINE, Running, Scratch, ended_within, fairway, spawn};
 use serde_json::Value;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
@@ -182,6 +182,31 @@ fn ranks_with_different_algorithms_are_told_so() {
             assert!(text.contains(word), "{text}");
         }
     }
+}
+
+#[test]
+fn arguments_pass_the_shell_of_another_host_unchanged() {
+    let scratch = Scratch::new();
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_fairway"));
+    let folder = program.parent().expect("a folder").display();
+    // As ssh does: the arguments after the host are joined, and a shell parses them.
+    let script = format!("shift\nPATH='{folder}':$PATH exec sh -c \"$*\"\n");
+    std::fs::write(scratch.path("launch"), script).expect("written");
+    std::fs::write(scratch.path("hosts"), "host1\nme@host2\n").expect("written");
+    let (hosts, launch) = (scratch.text("hosts"), format!("sh {}", scratch.text("launch")));
+    let more = ["--hostfile", &hosts, "--launch", &launch, "--rendezvous", &free_address()];
+    let rows = rows(&[&["all-reduce", "--emulate", "delay=5us;1:delay=9us"], &more[..]].concat());
+    assert_eq!(rows[0]["out_of_place"]["wrong"], 0, "{}", rows[0]);
+}
+
+#[test]
+fn host_that_is_an_option_starts_nothing() {
+    let scratch = Scratch::new();
+    let evil = format!("-oProxyCommand=touch${{IFS}}{}", scratch.text("started"));
+    std::fs::write(scratch.path("hosts"), format!("host1\n{evil}\n")).expect("written");
+    let hosts = scratch.text("hosts");
+    let arguments = ["collective", "barrier", "--hostfile", &hosts, "--launch", "echo"];
+    fairway(&arguments).fails(2, &["line 2", "-oProxyCommand", "is no host", "user@host"]);
 }
 
 #[test]

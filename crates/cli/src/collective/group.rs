@@ -105,8 +105,7 @@ fn launched() -> Result<Option<(u32, u32, bool)>, Failure> {
 fn from_environment() -> Option<String> {
     let host = env::var("MASTER_ADDR").ok()?;
     let port = env::var("MASTER_PORT").unwrap_or_else(|_| PORT.to_string());
-    let host = if host.contains(':') { format!("[{host}]") } else { host };
-    Some(format!("{host}:{port}"))
+    Some(with_port(&host, port))
 }
 
 /// Starts the other ranks as processes of this program.
@@ -146,14 +145,16 @@ fn start_on_hosts(
     let hosts = parse_hosts(&text).map_err(|error| Failure::file(file.display(), error))?;
     let ranks = hosts.len() as u32;
     let first = hosts.first().expect("a host file has a host");
-    let rendezvous = options.rendezvous.clone().unwrap_or_else(|| format!("{first}:{PORT}"));
+    let rendezvous = options.rendezvous.clone().unwrap_or_else(|| rendezvous_at(first));
     let mut helpers = Vec::new();
     for (rank, host) in hosts.iter().enumerate().skip(1) {
         let mut launch = options.launch.split_whitespace();
         let mut command = Command::new(launch.next().unwrap_or("ssh"));
-        command.args(launch).arg(host).arg("fairway").args(without_hosts(env::args().skip(1)));
+        command.args(launch).arg(host).arg("fairway");
+        // ssh joins the arguments by spaces, and a shell at the host parses them.
+        command.args(without_hosts(env::args().skip(1)).iter().map(|text| quoted(text)));
         command.args(["--rank", &rank.to_string(), "--ranks", &ranks.to_string()]);
-        command.args(["--rendezvous", &rendezvous]);
+        command.args(["--rendezvous", &quoted(&rendezvous)]);
         helpers.push(Helper::start(command.stdin(Stdio::null()).stdout(Stdio::null()))?);
     }
     Ok((Place { rank: 0, ranks, rendezvous }, helpers))
@@ -189,12 +190,49 @@ fn without_hosts(arguments: impl Iterator<Item = String>) -> Vec<String> {
     kept
 }
 
+/// The rendezvous at a host of the file, which may be written with the name of a user.
+fn rendezvous_at(host: &str) -> String {
+    with_port(host.rsplit('@').next().unwrap_or(host), PORT)
+}
+
+fn with_port(host: &str, port: impl std::fmt::Display) -> String {
+    let is_bare = host.contains(':') && !host.starts_with('[');
+    if is_bare { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+/// An argument in the form in which a POSIX shell takes it for one word, unchanged.
+fn quoted(argument: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"%+,-./:=@_".contains(&byte);
+    if !argument.is_empty() && argument.bytes().all(plain) {
+        return argument.to_string();
+    }
+    format!("'{}'", argument.replace('\'', r"'\''"))
+}
+
+/// Whether the text can be a host's name or address, or `user@host`, and no option of the program
+/// that starts a rank there.
+fn is_host(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]%".contains(&byte);
+    let is_name =
+        |part: &str| !part.is_empty() && !part.starts_with('-') && part.bytes().all(allowed);
+    match text.split_once('@') {
+        Some((user, host)) => is_name(user) && is_name(host),
+        None => is_name(text),
+    }
+}
+
 /// The host of each rank.
 fn parse_hosts(text: &str) -> Result<Vec<String>, Failure> {
     let mut hosts = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let mut words = line.split('#').next().unwrap_or("").split_whitespace();
         let Some(host) = words.next() else { continue };
+        if !is_host(host) {
+            return Err(Failure::usage(format!(
+                "line {number}: '{host}' is no host: write a name, an address or user@host, of \
+                 letters, digits and . - _ : [ ] %, that does not begin with -"
+            )));
+        }
         let slots = match words.next().map(|word| word.strip_prefix("slots=").map(str::parse)) {
             None => Ok(1),
             Some(Some(Ok(slots))) if (1..=1024).contains(&slots) => Ok(slots),
@@ -220,6 +258,46 @@ mod tests {
         assert_eq!(hosts, ["host1", "host1", "host2"]);
         for wrong in ["", "# none", "host1 slots=0", "host1 slots=x", "host1 2"] {
             assert!(parse_hosts(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn hosts_that_could_be_options_or_commands_are_refused() {
+        let hosts = "host-1\nme@10.0.0.1\n_x.example.org\nfe80::1%eth0\n[::1]\n";
+        assert_eq!(parse_hosts(hosts).expect("they are right").len(), 5);
+        for wrong in
+            ["-oProxyCommand=x", "me@-x", "-x@host", "a;b", "$(x)", "a`b`", "a@b@c", "@a", "a@"]
+        {
+            let error = parse_hosts(&format!("host1\n{wrong} slots=2\n")).expect_err(wrong);
+            let text = error.to_string();
+            assert!(text.contains(&format!("line 2: '{wrong}' is no host")), "{text}");
+        }
+    }
+
+    #[test]
+    fn arguments_pass_a_shell_unchanged() {
+        for (text, shell) in [
+            ("--sizes=1K..64M", "--sizes=1K..64M"),
+            ("loss=1%;delay=1ms", "'loss=1%;delay=1ms'"),
+            ("it's", r"'it'\''s'"),
+            ("$(touch x)", "'$(touch x)'"),
+            ("", "''"),
+        ] {
+            assert_eq!(quoted(text), shell);
+            let echo = Command::new("sh").args(["-c", &format!("printf %s {shell}")]).output();
+            assert_eq!(echo.expect("a shell").stdout, text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn rendezvous_is_at_the_host_of_the_first_rank() {
+        for (host, address) in [
+            ("host1", "host1:29500"),
+            ("me@10.0.0.1", "10.0.0.1:29500"),
+            ("fe80::1", "[fe80::1]:29500"),
+            ("[fe80::1]", "[fe80::1]:29500"),
+        ] {
+            assert_eq!(rendezvous_at(host), address);
         }
     }
 
