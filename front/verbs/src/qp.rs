@@ -112,6 +112,11 @@ struct Wanted<'a> {
     extended: bool,
 }
 
+/// Minimum depth of a send queue, because adapters round up. A program that has one SEND under way
+/// at a time may post the next when it has received the peer's reply, before it has polled the
+/// completion of the one before: over Fairway's transport that may come after the reply.
+const SEND_DEPTH_MIN: u32 = 8;
+
 fn check_limits(cap: &ibv_qp_cap, shared: bool) -> Result<ibv_qp_cap> {
     let depth = |wanted: u32| if wanted <= DEPTH_MAX { Ok(wanted.max(1)) } else { Err(EINVAL) };
     let ranges = |wanted: u32| {
@@ -121,7 +126,7 @@ fn check_limits(cap: &ibv_qp_cap, shared: bool) -> Result<ibv_qp_cap> {
         return Err(EINVAL);
     }
     Ok(ibv_qp_cap {
-        max_send_wr: depth(cap.max_send_wr)?,
+        max_send_wr: depth(cap.max_send_wr)?.max(SEND_DEPTH_MIN),
         max_recv_wr: if shared { 0 } else { depth(cap.max_recv_wr)? },
         max_send_sge: ranges(cap.max_send_sge)?,
         max_recv_sge: if shared { 0 } else { ranges(cap.max_recv_sge)? },
