@@ -80,6 +80,8 @@ pub(super) struct QueuePair {
     pub(super) channel: Option<Arc<PeerState>>,
     /// When it became ready to receive, until the peer has been heard since then.
     pub(super) unheard_since: Option<Instant>,
+    /// When it has asked the peer for a sign of life.
+    pub(super) asked_at: Option<Instant>,
     pub(super) established: bool,
     /// True while no new operation is begun, and `Drained` is to be reported once those begun have
     /// completed.
@@ -119,6 +121,7 @@ impl QueuePair {
             unparks: false,
             channel: None,
             unheard_since: None,
+            asked_at: None,
             established: false,
             draining: false,
             is_waiting: false,
@@ -235,9 +238,10 @@ impl Verbs {
                 if let Some(ip) = ip.filter(|_| !unconnected) {
                     let link = self.link_to(ip, slot_of(peer.queue_pair));
                     self.connect(core, link, CONNECT_TIMEOUT);
-                    let unheard_since = Some(clock::now());
+                    let now = clock::now();
                     self.set(local, |pair| {
-                        (pair.link, pair.unheard_since) = (Some(link), unheard_since)
+                        (pair.link, pair.unheard_since, pair.asked_at) =
+                            (Some(link), Some(now), None);
                     });
                 }
             }
