@@ -47,7 +47,7 @@ pub use statistics::{interfaces, statistics};
 pub use tun::Tun;
 pub use udp::{
     Address, Arrival, DoesNotFit, Doorbell, Features, Granted, Knock, PacketTooLong, PortCounters,
-    QueueUse, QueueWatch, ReceiveBuffer, Sent, Train, UdpConfig, UdpPort, Waiter, Woken,
+    QueueUse, QueueWatch, ReceiveBuffer, Sent, Train, UdpConfig, UdpPort, Waiter, Watched, Woken,
     mtu_towards,
 };
 pub use user::{is_same_user, process_of, user};

@@ -27,4 +27,4 @@ pub use receive::{Arrival, ReceiveBuffer};
 pub use send::{PacketTooLong, Sent};
 pub(crate) use sys::check;
 pub use train::{DoesNotFit, Train};
-pub use waiter::{Doorbell, Waiter, Woken};
+pub use waiter::{Doorbell, Waiter, Watched, Woken};

@@ -1,6 +1,7 @@
 //! Sleeps until something can be received, a doorbell rings, or the time is up.
 
 use std::io;
+use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,6 +25,37 @@ pub struct Waiter {
 struct Pausable {
     sockets: Vec<(RawFd, u64)>,
     is_paused: bool,
+}
+
+/// A file that a [`Waiter`] watches for as long as this value exists.
+///
+/// The kernel watches an open file until its last descriptor is closed, and a child that was forked
+/// has copies of all descriptors. So a file that is only closed would wake its waiter for as long
+/// as the child lives.
+#[derive(Debug)]
+pub struct Watched<F: AsFd> {
+    file: F,
+    waiter: Arc<Waiter>,
+    /// The process that watches. A child shares the kernel's list of watched files with it, and
+    /// leaves that list alone.
+    process: u32,
+}
+
+impl<F: AsFd> Deref for Watched<F> {
+    type Target = F;
+
+    fn deref(&self) -> &F {
+        &self.file
+    }
+}
+
+impl<F: AsFd> Drop for Watched<F> {
+    fn drop(&mut self) {
+        if self.process == std::process::id() {
+            // A file that is not watched needs nothing.
+            let _ = self.waiter.unwatch(self.file.as_fd());
+        }
+    }
 }
 
 /// Wakes a [`Waiter`] from any thread. Clones ring the same bell.
@@ -64,12 +96,36 @@ impl Waiter {
         Ok(waiter)
     }
 
-    /// Watches `socket` too, and reports it as `index`, until the socket is closed.
+    /// Watches `socket` too, and reports it as `index`, until the socket and all its copies are
+    /// closed. A child that was forked has copies: use [`Waiter::watch_while_open`] for a socket
+    /// that is closed before the waiter.
     ///
     /// # Errors
     /// The descriptor is watched already, or can't be.
     pub fn watch(&self, socket: BorrowedFd<'_>, index: usize) -> io::Result<()> {
         self.add(socket.as_raw_fd(), index as u64)
+    }
+
+    /// Ends [`Waiter::watch`].
+    ///
+    /// # Errors
+    /// The descriptor is not watched.
+    pub fn unwatch(&self, file: BorrowedFd<'_>) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_DEL, file.as_raw_fd(), 0)
+    }
+
+    /// Watches `file` as [`Waiter::watch`] does, until the result is dropped.
+    ///
+    /// # Errors
+    /// As [`Waiter::watch`].
+    pub fn watch_while_open<F: AsFd>(
+        self: &Arc<Self>,
+        file: F,
+        index: usize,
+    ) -> io::Result<Watched<F>> {
+        self.watch(file.as_fd(), index)?;
+        let (waiter, process) = (Arc::clone(self), std::process::id());
+        Ok(Watched { file, waiter, process })
     }
 
     /// As [`Waiter::watch`], for a socket that [`Waiter::pause`] leaves out. The socket must stay

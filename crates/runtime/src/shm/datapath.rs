@@ -8,14 +8,18 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use fairway_port::{
-    ATTEND, Address, Arrival, Datapath, ReceiveBuffer, Sent, Train, UdpPort, Waiter, is_same_user,
-    process_of,
+    ATTEND, Address, Arrival, Datapath, ReceiveBuffer, Sent, Train, UdpPort, Waiter, Watched,
+    is_same_user, process_of,
 };
+
+use fairway_wire::{Duration, Instant};
 
 use super::attach::{self, ADDRESSES_MAX, Greeting, Received};
 use super::link::{self, End, Link, Put};
+use crate::clock;
 use crate::memory::Memory;
 use crate::passing::accept;
+use crate::sockets::ns;
 
 /// Maximum number of links, which are as many processes of this host. Packets to others take the
 /// sockets.
@@ -31,6 +35,8 @@ const TRY_AGAIN_NS: u64 = 1_000_000_000;
 /// Maximum number of addresses that are looked up in a period, and its length in nanoseconds.
 const FINDS_MAX: u32 = 32;
 const FIND_PERIOD_NS: u64 = 10_000_000;
+/// Time for which connections are not accepted after the kernel has refused a descriptor for one.
+const LISTEN_AGAIN: Duration = Duration::from_ms(100);
 /// Index by which the waiter reports a connection; smaller ones are listeners.
 const STREAM: usize = ADDRESSES_MAX;
 
@@ -46,7 +52,7 @@ enum Route {
 
 /// A connection that this side has made, and whose answer has not arrived.
 struct Requested {
-    stream: UnixStream,
+    stream: Watched<UnixStream>,
     memory: Arc<Memory>,
     greeting: Greeting,
 }
@@ -57,15 +63,17 @@ pub struct SharedMemory {
     /// True if the sockets send nothing.
     alone: bool,
     /// Watches the listeners, the connections, and the bell that other processes ring.
-    watch: Waiter,
+    watch: Arc<Waiter>,
     /// One listener for each socket, by index; `None` if another context has the name.
     listeners: Vec<Option<OwnedFd>>,
+    /// Time at which the listeners are watched again; `None` while they are watched.
+    listen_again_at: Option<Instant>,
     links: Vec<Option<Link>>,
     routes: HashMap<Address, Route>,
     /// The way of the last train.
     recent: Option<(Address, Route)>,
     /// Accepted connections whose greeting has not arrived.
-    accepted: Vec<UnixStream>,
+    accepted: Vec<Watched<UnixStream>>,
     requested: Vec<Requested>,
     /// Addresses looked up in the current period, and its begin.
     found: u32,
@@ -108,8 +116,9 @@ impl SharedMemory {
         SharedMemory {
             port,
             alone,
-            watch,
+            watch: Arc::new(watch),
             listeners,
+            listen_again_at: None,
             links: Vec::new(),
             routes: HashMap::new(),
             recent: None,
@@ -183,7 +192,7 @@ impl SharedMemory {
             Greeting { target: (*to).into(), addresses: self.addresses_seen_at(&source) };
         let file = memory.file().ok_or(io::ErrorKind::Unsupported)?;
         greeting.send(&stream, &[&file, &self.watch.doorbell().fd()])?;
-        self.watch.watch(stream.as_fd(), STREAM)?;
+        let stream = self.watch.watch_while_open(stream, STREAM)?;
         if self.requested.len() == WAITING_MAX {
             self.requested.remove(0);
         }
@@ -214,15 +223,44 @@ impl SharedMemory {
     fn accept_all(&mut self, listener: usize) {
         for _ in 0..WAITING_MAX {
             let Some(Some(listener)) = self.listeners.get(listener) else { return };
-            let Ok(Some(stream)) = accept(listener.as_fd()) else { return };
-            if !is_same_user(&stream) || self.watch.watch(stream.as_fd(), STREAM).is_err() {
+            let stream = match accept(listener.as_fd()) {
+                Ok(Some(stream)) => stream,
+                Ok(None) => return,
+                // The kernel has no descriptor, or no memory, for this process.
+                Err(_) => return self.pause_listeners(),
+            };
+            if !is_same_user(&stream) {
                 continue;
             }
+            let Ok(stream) = self.watch.watch_while_open(stream, STREAM) else { continue };
             if self.accepted.len() == WAITING_MAX {
                 self.accepted.remove(0);
             }
             self.accepted.push(stream);
         }
+    }
+
+    /// Stops watching the listeners for a while: a connection that cannot be accepted keeps its
+    /// listener readable.
+    #[cold]
+    fn pause_listeners(&mut self) {
+        for listener in self.listeners.iter().flatten() {
+            // A listener that is not watched needs nothing.
+            let _ = self.watch.unwatch(listener.as_fd());
+        }
+        self.listen_again_at = Some(clock::now() + LISTEN_AGAIN);
+    }
+
+    /// Watches the listeners again. Those that have connections are readable at once.
+    #[cold]
+    fn resume_listeners(&mut self, now: Instant) {
+        let watch = |(index, listener): (usize, &Option<OwnedFd>)| {
+            let Some(listener) = listener else { return true };
+            let watched = self.watch.watch(listener.as_fd(), index);
+            watched.map_or_else(|error| error.kind() == io::ErrorKind::AlreadyExists, |()| true)
+        };
+        let all = self.listeners.iter().enumerate().all(watch);
+        self.listen_again_at = (!all).then(|| now + LISTEN_AGAIN);
     }
 
     /// Looks at all connections.
@@ -250,7 +288,7 @@ impl SharedMemory {
     /// Accepts the memory that another process offers. `None`: it is refused.
     fn answer(
         &mut self,
-        stream: UnixStream,
+        stream: Watched<UnixStream>,
         greeting: &Greeting,
         files: Vec<OwnedFd>,
     ) -> Option<()> {
@@ -293,10 +331,13 @@ impl SharedMemory {
     }
 
     /// Watches the process at the other end of a connection. `None`: it has ended.
-    fn watch_process(&self, stream: UnixStream) -> Option<(UnixStream, Option<OwnedFd>)> {
+    fn watch_process(
+        &self,
+        stream: Watched<UnixStream>,
+    ) -> Option<(Watched<UnixStream>, Option<Watched<OwnedFd>>)> {
         let process = process_of(&stream).ok()?;
-        let watched = |process: &OwnedFd| self.watch.watch(process.as_fd(), STREAM).is_ok();
-        Some((stream, process.filter(watched)))
+        let watched = |process| self.watch.watch_while_open(process, STREAM).ok();
+        Some((stream, process.and_then(watched)))
     }
 
     /// Adds a link to the process that has sockets at these addresses.
@@ -421,6 +462,18 @@ impl Datapath for SharedMemory {
         self.ready = ready;
     }
 
+    fn release_due(&mut self, now_ns: u64) -> io::Result<()> {
+        let now = Instant::from_ns(now_ns);
+        if self.listen_again_at.is_some_and(|at| now.is_at_or_after(at)) {
+            self.resume_listeners(now);
+        }
+        Ok(())
+    }
+
+    fn next_release_ns(&self) -> Option<u64> {
+        self.listen_again_at.map(ns)
+    }
+
     fn ready(&mut self) -> Option<u64> {
         if self.linked == 0 {
             return None;
@@ -467,6 +520,17 @@ impl Datapath for SharedMemory {
     fn arm(&mut self) -> bool {
         self.armed = true;
         self.links.iter_mut().flatten().fold(false, |any, link| any | link.arm())
+    }
+}
+
+#[cfg(test)]
+impl SharedMemory {
+    /// Copies the descriptors of all connections and processes, as `fork` does.
+    pub(super) fn copies(&self) -> Vec<OwnedFd> {
+        let copy = |file: std::os::fd::BorrowedFd<'_>| file.try_clone_to_owned().unwrap();
+        let streams = self.accepted.iter().chain(self.requested.iter().map(|it| &it.stream));
+        let links = self.links.iter().flatten().flat_map(Link::files);
+        streams.map(|stream| stream.as_fd()).chain(links).map(copy).collect()
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use fairway_port::{Address, Arrival, Doorbell, ReceiveBuffer, Train};
+use fairway_port::{Address, Arrival, Doorbell, ReceiveBuffer, Train, Watched};
 
 use super::attach::{self, Received};
 use super::ring::{Broken, FILE_BYTES, Head, Pushed, Reader, Writer};
@@ -28,9 +28,9 @@ pub(super) enum End {
 /// A process of this host to which packets go through memory.
 pub(super) struct Link {
     /// Its end shows that the other process has ended or left.
-    stream: UnixStream,
+    stream: Watched<UnixStream>,
     /// Readable once the other process has ended, even if a child of it keeps the stream open.
-    process: Option<OwnedFd>,
+    process: Option<Watched<OwnedFd>>,
     writer: Writer,
     reader: Reader,
     /// Wakes the other process.
@@ -62,7 +62,7 @@ pub(super) enum Put {
 
 impl Link {
     pub(super) fn new(
-        (stream, process): (UnixStream, Option<OwnedFd>),
+        (stream, process): (Watched<UnixStream>, Option<Watched<OwnedFd>>),
         memory: &Arc<Memory>,
         end: End,
         bell: OwnedFd,
@@ -84,7 +84,7 @@ impl Link {
 
     /// Checks whether the other process has ended or left.
     pub(super) fn check(&mut self) {
-        let is_dead = self.process.as_ref().is_some_and(is_readable);
+        let is_dead = self.process.as_ref().is_some_and(|process| is_readable(process));
         if is_dead || !matches!(attach::receive(&self.stream), Received::Nothing) {
             self.has_ended = true;
         }
@@ -171,6 +171,16 @@ impl Link {
     #[cold]
     fn give_up(&mut self) {
         (self.has_ended, self.is_broken) = (true, true);
+    }
+}
+
+#[cfg(test)]
+impl Link {
+    /// The connection, and the process at its other end.
+    pub(super) fn files(&self) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
+        use std::os::fd::AsFd;
+        let process = self.process.iter().map(|process| process.as_fd());
+        std::iter::once(self.stream.as_fd()).chain(process)
     }
 }
 

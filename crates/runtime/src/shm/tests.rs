@@ -1,6 +1,7 @@
 //! Tests of the datapath over shared memory: between two datapaths of this process, and against a
 //! process that breaks the rules.
 
+mod copies;
 mod hostile;
 
 use std::net::{Ipv4Addr, SocketAddr};
