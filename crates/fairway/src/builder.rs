@@ -18,7 +18,7 @@ use crate::setup::Identity;
 use fairway_observe::HostPressure;
 use fairway_observe::{Meter, Probe};
 use fairway_runtime::Dscp;
-use fairway_runtime::clock;
+use fairway_runtime::{clock, ns};
 use fairway_ub::wire::{
     self, BYPASS, CARRIED_ACKS, Cna, GROUP_MAX, PADDED_HELLOS, PARTS, PATHS_MAX, PORTS_MAX,
     Parameters, RETIRE, SLOTS_MAX, UNRELIABLE,
@@ -422,7 +422,7 @@ impl Builder {
             Some((spec, seed)) => {
                 let seed = seed.wrapping_add(engine);
                 engine += 1;
-                Ok(Box::new(Impaired::new(port, spec, seed, clock::now().as_ps() / 1000)))
+                Ok(Box::new(Impaired::new(port, spec, seed, ns(clock::now()))))
             }
         })
     }

@@ -6,9 +6,10 @@ use fairway_wire::{Duration, Instant, Priority};
 
 use crate::burst::Burst;
 use crate::clock;
+use crate::clock::ns;
 use crate::delayed_ack::ANSWER_WITHIN;
 use crate::dscp::Dscp;
-use crate::sockets::{Sockets, ns};
+use crate::sockets::Sockets;
 
 /// Time without a poll that counts as a pause of the program. The background thread, which checks
 /// in half a millisecond at the earliest, can do nothing about shorter ones; and on a slow machine

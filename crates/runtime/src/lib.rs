@@ -73,6 +73,7 @@ mod watching;
 mod xdp;
 
 pub use burst::{Burst, SMALL, SmallPosts};
+pub use clock::ns;
 pub use delayed_ack::DelayedAck;
 pub use dscp::{Dscp, UnknownDscp};
 pub use error::SystemError;
@@ -89,5 +90,5 @@ pub use sending::{fill, transmit, transmit_posted};
 pub use shared::{Asleep, BACKGROUND, LEADER, Locked, Shared, earlier, run_background, span_until};
 pub use shm::SharedMemory;
 pub use signals::without_signals;
-pub use sockets::{OTHERS, Sockets, ns};
+pub use sockets::{OTHERS, Sockets};
 pub use xdp::Frames;

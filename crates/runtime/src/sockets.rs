@@ -5,7 +5,7 @@ use std::io;
 use fairway_port::{ATTEND, Arrival, Datapath, ReceiveBuffer, Waiter};
 use fairway_wire::Instant;
 
-use crate::clock;
+use crate::clock::{self, ns};
 
 /// The hot socket's score grows by this much with every packet that arrives there, ...
 const HOT_GAIN: u32 = 1;
@@ -338,9 +338,4 @@ impl Sockets {
 fn all(sockets: usize) -> u64 {
     debug_assert!((1..=64).contains(&sockets));
     u64::MAX >> (64 - sockets)
-}
-
-/// Converts the device's time to nanoseconds, as the port uses them.
-pub fn ns(now: Instant) -> u64 {
-    now.as_ps() / 1000
 }

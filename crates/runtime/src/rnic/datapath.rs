@@ -14,8 +14,8 @@ use super::connections::Connections;
 use super::introduction::{BYTES, Introduction, Kind, PAIRS_MAX, Pair, is_introduction};
 use super::peers::{Ask, Peers};
 use crate::clock;
+use crate::clock::ns;
 use crate::memory::{Gone, SharedBytes};
-use crate::sockets::ns;
 
 /// Maximum number of packets that are dropped in a row before other work is done.
 const DROPPED_MAX: u32 = 64;

@@ -16,10 +16,9 @@ use fairway_wire::{Duration, Instant};
 
 use super::attach::{self, ADDRESSES_MAX, Greeting, Received};
 use super::link::{self, End, Link, Put};
-use crate::clock;
+use crate::clock::{self, ns};
 use crate::memory::Memory;
 use crate::passing::accept;
-use crate::sockets::ns;
 
 /// Maximum number of links, which are as many processes of this host. Packets to others take the
 /// sockets.
