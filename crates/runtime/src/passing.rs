@@ -149,7 +149,7 @@ pub fn send_files(stream: &UnixStream, message: &[u8], files: &[BorrowedFd<'_>])
 }
 
 /// Receives a message into `room`, and its files. Returns the message's length; 0 means that the
-/// connection has ended.
+/// connection has ended, or that the message is empty.
 ///
 /// # Errors
 /// What the kernel says; `WouldBlock` if nothing has arrived and the stream does not block.
@@ -166,8 +166,9 @@ pub fn receive_files(stream: &UnixStream, room: &mut [u8]) -> io::Result<(usize,
         header.msg_control = control.0.as_mut_ptr().cast();
         header.msg_controllen = CONTROL_BYTES as _;
         let received = libc::recvmsg(stream.as_raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC);
+        // An empty message may have files, too.
         let mut next = match received {
-            1.. => libc::CMSG_FIRSTHDR(&raw const header),
+            0.. => libc::CMSG_FIRSTHDR(&raw const header),
             _ => std::ptr::null_mut(),
         };
         while !next.is_null() {
@@ -217,6 +218,18 @@ mod tests {
         assert_eq!(text, "through the pipe");
         drop(one);
         assert_eq!(receive_files(&other, &mut room).unwrap().0, 0, "the end of the connection");
+    }
+
+    #[test]
+    fn files_of_an_empty_message_are_the_receivers() {
+        let name = format!("fairway-passing-test-empty-{}", std::process::id());
+        let listener = listen_abstract(name.as_bytes(), SocketKind::Messages, 4).unwrap();
+        let one = connect_abstract(name.as_bytes(), SocketKind::Messages).unwrap();
+        let other = accept(listener.as_fd()).unwrap().expect("the connection");
+        let (_reader, writer) = std::io::pipe().unwrap();
+        send_files(&one, b"", &[writer.as_fd()]).unwrap();
+        let (length, files) = receive_files(&other, &mut [0; 16]).unwrap();
+        assert_eq!((length, files.len()), (0, 1));
     }
 
     #[test]

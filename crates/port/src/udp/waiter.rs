@@ -297,12 +297,28 @@ impl Doorbell {
             let fd = check(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?;
             OwnedFd::from_raw_fd(fd)
         };
-        Ok(Doorbell::of(event))
+        Ok(Doorbell { event: Arc::new(event) })
     }
 
-    /// Wraps an event descriptor, such as one that another process has passed.
-    pub fn of(event: OwnedFd) -> Self {
-        Doorbell { event: Arc::new(event) }
+    /// Wraps an event descriptor that another process has passed, so that ringing does not block.
+    /// `None` if it is another file: a write to a pipe or a socket may wait for the other process,
+    /// or end this one by a signal.
+    pub fn passed(event: OwnedFd) -> Option<Self> {
+        // SAFETY: all of it may be zeros.
+        let mut status: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: `status` outlives the call, which writes to it.
+        check(unsafe { libc::fstat(event.as_raw_fd(), &raw mut status) }).ok()?;
+        // Only files without a name anywhere, which the kernel makes for its own objects, have no
+        // kind. Of these, an event descriptor is the only one that stores eight bytes.
+        if status.st_mode & libc::S_IFMT != 0 {
+            return None;
+        }
+        // SAFETY: no memory is passed.
+        let flags = unsafe { libc::fcntl(event.as_raw_fd(), libc::F_GETFL) };
+        let flags = check(flags).ok()? | libc::O_NONBLOCK;
+        // SAFETY: likewise.
+        check(unsafe { libc::fcntl(event.as_raw_fd(), libc::F_SETFL, flags) }).ok()?;
+        Some(Doorbell { event: Arc::new(event) })
     }
 
     /// The event descriptor. It is readable while the bell is rung.

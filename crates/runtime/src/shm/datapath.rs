@@ -8,8 +8,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use fairway_port::{
-    ATTEND, Address, Arrival, Datapath, ReceiveBuffer, Sent, Train, UdpPort, Waiter, Watched,
-    is_same_user, process_of,
+    ATTEND, Address, Arrival, Datapath, Doorbell, ReceiveBuffer, Sent, Train, UdpPort, Waiter,
+    Watched, is_same_user, process_of,
 };
 
 use fairway_wire::{Duration, Instant};
@@ -296,6 +296,7 @@ impl SharedMemory {
         // The name may be that of a socket that this context has replaced.
         let is_own = own.contains(&Some(greeting.target));
         let [file, bell] = <[OwnedFd; 2]>::try_from(files).ok()?;
+        let bell = Doorbell::passed(bell)?;
         // The other process is on this host, so its addresses are too, and packets to other hosts
         // never go to it.
         let mut others = greeting.addresses.iter().flatten().map(|at| SocketAddr::from(*at));
@@ -318,6 +319,7 @@ impl SharedMemory {
     fn complete(&mut self, requested: Requested, answer: &Greeting, files: Vec<OwnedFd>) {
         let Requested { stream, memory, greeting } = requested;
         let Ok([bell]) = <[OwnedFd; 1]>::try_from(files) else { return };
+        let Some(bell) = Doorbell::passed(bell) else { return };
         let target = SocketAddr::from(greeting.target);
         let is_near = |address: &Address| SocketAddr::from(*address).ip() == target.ip();
         let is_sound = answer.target == greeting.target

@@ -65,7 +65,7 @@ impl Link {
         (stream, process): (Watched<UnixStream>, Option<Watched<OwnedFd>>),
         memory: &Arc<Memory>,
         end: End,
-        bell: OwnedFd,
+        bell: Doorbell,
         own: Vec<Option<Address>>,
     ) -> Link {
         let accepts = end == End::Accepting;
@@ -74,7 +74,7 @@ impl Link {
             process,
             writer: Writer::new(memory, accepts),
             reader: Reader::new(memory, !accepts),
-            bell: Doorbell::of(bell),
+            bell,
             own,
             full_since: None,
             has_ended: false,

@@ -128,6 +128,7 @@ fn offers_without_sound_memory_or_from_elsewhere_are_refused() {
     let mut datapath = SharedMemory::alone(port()).unwrap();
     let to: SocketAddr = datapath.port().local_addrs()[0];
     let bell = Doorbell::new().unwrap();
+    let rung = bell.fd();
     let sound = make_file().unwrap();
     let short = crate::memory::Memory::shared(4096).unwrap();
     let (sound_file, short_file) = (sound.file().unwrap(), short.file().unwrap());
@@ -137,14 +138,16 @@ fn offers_without_sound_memory_or_from_elsewhere_are_refused() {
     let foreign = Greeting { addresses: vec![Some(elsewhere.into())], ..own.clone() };
     let nameless = Greeting { addresses: vec![None], ..own.clone() };
     let misled = Greeting { target: somewhere(), ..own.clone() };
-    let cases: [(&str, &Greeting, Vec<&dyn AsFd>); 7] = [
+    let (_reader, pipe) = std::io::pipe().unwrap();
+    let cases: [(&str, &Greeting, Vec<&dyn AsFd>); 8] = [
         ("no files", &own, vec![]),
         ("no bell", &own, vec![&sound_file]),
-        ("a file that is too short", &own, vec![&short_file, &growing]),
-        ("a file that can be truncated", &own, vec![&growing, &growing]),
-        ("an address of another host", &foreign, vec![&growing, &growing]),
-        ("no address", &nameless, vec![&growing, &growing]),
-        ("an address that is not the datapath's", &misled, vec![&growing, &growing]),
+        ("a pipe as bell", &own, vec![&sound_file, &pipe]),
+        ("a file that is too short", &own, vec![&short_file, &rung]),
+        ("a file that can be truncated", &own, vec![&growing, &rung]),
+        ("an address of another host", &foreign, vec![&sound_file, &rung]),
+        ("no address", &nameless, vec![&sound_file, &rung]),
+        ("an address that is not the datapath's", &misled, vec![&sound_file, &rung]),
     ];
     for (what, greeting, files) in cases {
         let stream = attach::connect(&to).expect("the datapath listens");
@@ -154,7 +157,7 @@ fn offers_without_sound_memory_or_from_elsewhere_are_refused() {
         assert_eq!(datapath.ready(), None, "{what}");
     }
     let stream = attach::connect(&to).expect("the datapath listens");
-    own.send(&stream, &[&sound_file, &bell.fd()]).unwrap();
+    own.send(&stream, &[&sound_file, &rung]).unwrap();
     datapath.attend();
     assert!(matches!(attach::receive(&stream), Received::Greeting(..)), "a sound offer");
     assert_eq!(datapath.ready(), Some(0));
