@@ -84,7 +84,7 @@ impl Shared {
         let (since, timeout) = (Instant::now(), timeout.unwrap_or(self.timeout));
         self.drive_until(|driver| {
             if since.elapsed() > timeout && !driver.has_ended(work) {
-                driver.give_up(work)?;
+                driver.give_up(work);
             }
             driver.take(work).map(|outcome| outcome.map_err(Error::Failed)).transpose()
         })
@@ -137,7 +137,7 @@ impl Shared {
             let is_wanted = self.contenders.load(Ordering::Relaxed) > 0;
             let before = driver.calls_ended();
             let [spin, time] = if is_wanted { [Duration::ZERO; 2] } else { [self.spin, WAIT] };
-            driver.progress(spin, time)?;
+            driver.progress(spin, time);
             if let Some(result) = ended(&mut driver)? {
                 return Ok(result);
             }
@@ -162,11 +162,7 @@ impl Shared {
                 *woken.unwrap_or_else(PoisonError::into_inner) = false;
                 continue;
             }
-            let mut driver = self.lock();
-            // An error of the NIC is returned to the next call, too.
-            if driver.progress(Duration::ZERO, WAIT).is_err() {
-                return;
-            }
+            self.lock().progress(Duration::ZERO, WAIT);
         }
     }
 }

@@ -70,7 +70,7 @@ impl Communicator {
         let group = setup::connect(rank, ranks, rendezvous, options.clone())?;
         let shortage = group.parts.context.socket_shortage();
         let mut driver = Driver::new(group.parts);
-        driver.adopt(group.early)?;
+        driver.adopt(group.early);
         let spin = spin::time(rank, &group.hosts);
         let shared = Arc::new(Shared::new(driver, options.timeout, spin));
         let thread = background::spawn(shared.clone())

@@ -146,8 +146,8 @@ impl Driver {
     }
 
     /// Handles messages that have arrived during set-up.
-    pub(crate) fn adopt(&mut self, early: Vec<Completion>) -> Result<(), Error> {
-        self.handle_completions(early)
+    pub(crate) fn adopt(&mut self, early: Vec<Completion>) {
+        self.handle_completions(early);
     }
 
     /// Waits until the messages of this rank have arrived, and closes its connections.
@@ -176,8 +176,9 @@ impl Driver {
         !self.jobs.is_empty()
     }
 
-    /// Begins a call. `output` is `None` if the input buffer is also the output's; then the offsets
-    /// say where in it input and output begin.
+    /// Begins a call. If the NIC refuses one of its operations, the group ends, and with it the
+    /// call: an error means that no byte of the buffers is used any more. `output` is `None` if the
+    /// input buffer is also the output's; then the offsets say where in it input and output begin.
     pub(crate) fn start(
         &mut self,
         call: Call,
@@ -187,7 +188,7 @@ impl Driver {
     ) -> Result<Work, Error> {
         if self.failure.is_none() {
             // The group may be over already.
-            self.catch_up()?;
+            self.catch_up();
         }
         if let Some(failure) = &self.failure {
             return Err(Error::Failed(failure.clone()));
@@ -220,7 +221,7 @@ impl Driver {
         if let Some(error) = error {
             self.fail_by(error);
         }
-        self.advance()?;
+        self.advance();
         Ok(begun)
     }
 
@@ -236,42 +237,42 @@ impl Driver {
 
     /// Does what can be done now. If that is nothing, polls for `spin`, and then sleeps until a
     /// packet arrives, or for `time`.
-    pub(crate) fn progress(&mut self, spin: Duration, time: Duration) -> Result<(), Error> {
+    pub(crate) fn progress(&mut self, spin: Duration, time: Duration) {
         let mut completions = std::mem::take(&mut self.completions);
         let polled = spin::poll(&self.jetty, &mut completions, spin);
         if polled == 0 && !time.is_zero() {
             match self.jetty.wait(time) {
                 Ok(completion) => completions.push(completion),
                 Err(fairway::Error::Timeout { .. }) => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => self.fail_by_nic(&error.into()),
             }
         }
         let is_idle = completions.is_empty();
-        self.handle_completions(completions)?;
+        self.handle_completions(completions);
         if is_idle || std::mem::take(&mut self.has_gone) {
-            self.look_after_peers()?;
+            self.look_after_peers();
         }
-        Ok(())
     }
 
     /// Handles all messages that have arrived, and does what can be done now.
-    fn catch_up(&mut self) -> Result<(), Error> {
+    fn catch_up(&mut self) {
         let mut completions = std::mem::take(&mut self.completions);
         while self.jetty.poll(&mut completions) > 0 {}
-        self.handle_completions(completions)
+        self.handle_completions(completions);
     }
 
-    fn handle_completions(&mut self, mut completions: Vec<Completion>) -> Result<(), Error> {
+    fn handle_completions(&mut self, mut completions: Vec<Completion>) {
         for completion in completions.drain(..) {
-            self.handle_completion(&completion)?;
+            if let Err(error) = self.handle_completion(&completion) {
+                self.fail_by_nic(&error);
+            }
         }
         self.completions = completions;
-        self.advance()?;
+        self.advance();
         // Calls whose messages have arrived end well, even if the group is over.
         if let Some(error) = self.unfit.take() {
             self.fail_by(error);
         }
-        Ok(())
     }
 
     fn handle_completion(&mut self, completion: &Completion) -> Result<(), Error> {
@@ -308,7 +309,14 @@ impl Driver {
     }
 
     /// Executes outputs of the state machine until there is none, and ends calls that are done.
-    fn advance(&mut self) -> Result<(), Error> {
+    /// Ends the group if the NIC refuses an operation.
+    fn advance(&mut self) {
+        if let Err(error) = self.execute_all() {
+            self.fail_by_nic(&error);
+        }
+    }
+
+    fn execute_all(&mut self) -> Result<(), Error> {
         if self.failure.is_none() {
             while let Some(output) = self.rank.poll() {
                 self.execute(output)?;

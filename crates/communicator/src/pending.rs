@@ -36,7 +36,7 @@ impl Pending {
     /// or failure. If it has not, it goes on.
     ///
     /// # Errors
-    /// [`Error::Nic`]: the NIC failed.
+    /// None at present: [`Pending::wait`] returns the failure of a call that has ended.
     pub fn wait_a_while(&self, time: Duration) -> Result<bool, Error> {
         self.work.map_or(Ok(true), |work| self.shared.wait_a_while(work, time))
     }

@@ -2,10 +2,12 @@
 
 mod ranks;
 
+use fairway::{DatapathKind, Limits};
 use fairway_communicator::{
-    Algorithm, Call, Communicator, Error, Failure, Options, Reduction, Rendezvous, TcpRendezvous,
+    Algorithm, Call, Communicator, Error, Failure, Message, Options, Piece, Reduction, Rendezvous,
+    TcpRendezvous,
 };
-use ranks::{free_address, group, options};
+use ranks::{free_address, group, group_with, options};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::sync::Barrier;
@@ -316,4 +318,44 @@ fn ranks_with_different_roots_are_both_named_although_one_has_ended_its_call() {
             assert!(both, "{failures:#?}");
         }
     }
+}
+
+#[test]
+fn operation_that_the_nic_refuses_ends_the_group_before_the_buffers_return() {
+    let message = |rank: u32, bytes: u64| Message { rank, piece: Piece { offset: 0, bytes } };
+    let failures = group_with(2, crowded, |group| {
+        let other = 1 - group.rank();
+        if group.rank() == 0 {
+            let sent = group.send(&[7u8; 16], other).err();
+            let mut data = vec![0u8; 1 << 20];
+            let received = group.receive(&mut data, other);
+            return failure(sent.map_or(received, Err)).to_string();
+        }
+        let (input, mut output) = (vec![1u8; 1 << 20], vec![0u8; 16]);
+        let sends = vec![message(other, 1 << 20)];
+        let receives = vec![message(other, 16)];
+        let call = Call::Exchange { is_collective: false, sends, receives };
+        // SAFETY: the buffers live until the call has ended, and are not used meanwhile.
+        let started =
+            unsafe { group.start(call, (input.as_ptr(), 1 << 20), (output.as_mut_ptr(), 16)) };
+        let text = failure(started.and_then(|pending| pending.wait())).to_string();
+        // The buffers are this rank's again.
+        output.fill(9);
+        assert_eq!(failure(group.barrier()).to_string(), text);
+        assert_eq!(output, [9; 16]);
+        text
+    });
+    assert!(failures[1].contains("its NIC has refused an operation"), "{failures:#?}");
+    assert!(failures[0].contains("rank 1 has given up"), "{failures:#?}");
+}
+
+/// Options of ranks that reach each other through the network. Rank 1 can register no buffer.
+fn crowded(rank: u32) -> Options {
+    let mut options = options();
+    options.context = options.context.datapath(DatapathKind::Udp);
+    if rank == 1 {
+        // The status, the slots, and the copies of short messages.
+        options.context = options.context.limits(Limits::new().segments(3));
+    }
+    options
 }

@@ -48,7 +48,7 @@ impl Reason {
             Reason::Died => format!("rank {rank} is gone"),
             Reason::Mismatch => format!("rank {rank} called another operation"),
             Reason::TimedOut => format!("it has waited too long, for rank {rank}"),
-            Reason::Aborted => "its application has ended the group".to_string(),
+            Reason::Aborted => "its application, or its NIC, has ended the group".to_string(),
             Reason::Invalid => format!("rank {rank} sent an invalid message"),
         }
     }
@@ -76,6 +76,12 @@ impl Driver {
                 reason => self.end(Failure::Aborted { rank: peer, why: reason.explain(rank) }),
             },
         }
+    }
+
+    /// Ends the group because the NIC of this rank has refused an operation. No call can go on
+    /// without that operation, and none may use its buffers when its caller has the error.
+    pub(super) fn fail_by_nic(&mut self, error: &Error) {
+        self.abort(format!("its NIC has refused an operation: {error}"));
     }
 
     /// Ends the group: all calls fail, and the other ranks are notified.
@@ -122,7 +128,7 @@ impl Driver {
     }
 
     /// Looks for ranks that are gone, and for calls that take long.
-    pub(super) fn look_after_peers(&mut self) -> Result<(), Error> {
+    pub(super) fn look_after_peers(&mut self) {
         for event in self.context.poll_events() {
             let how = match &event {
                 Event::PeerDead(_) => "it does not answer",
@@ -142,7 +148,7 @@ impl Driver {
         }
         if self.awaited_and_gone().is_some() {
             // Its last messages may have arrived since the completions were polled.
-            self.catch_up()?;
+            self.catch_up();
         }
         let missed = self.awaited_and_gone();
         if missed.is_none() {
@@ -156,7 +162,6 @@ impl Driver {
             self.checked = Instant::now();
             self.check_calls();
         }
-        Ok(())
     }
 
     /// A rank that is gone and for which a call waits, and how this rank found out.
@@ -262,13 +267,12 @@ impl Driver {
     }
 
     /// Time-out of a call that its caller waits for.
-    pub(crate) fn give_up(&mut self, work: Work) -> Result<(), Error> {
+    pub(crate) fn give_up(&mut self, work: Work) {
         if let Some(job) = self.jobs.get(&work) {
             let (description, waited) = (job.description.clone(), job.started.elapsed());
             let awaited = self.rank.awaited(work);
             let failure = self.timed_out(description, waited, awaited);
             self.fail(failure);
         }
-        Ok(())
     }
 }
