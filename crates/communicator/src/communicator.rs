@@ -324,8 +324,16 @@ impl Communicator {
     /// parts are equal.
     ///
     /// # Errors
-    /// The lengths do not match, or the group is over.
+    /// The lengths differ, or are no multiple of the number of ranks; or the group is over.
     pub fn all_to_all<T: Element>(&self, input: &[T], output: &mut [T]) -> Result<(), Error> {
+        let (elements, ranks) = (input.len() as u64, self.ranks);
+        if !elements.is_multiple_of(u64::from(ranks)) {
+            return Err(Error::Parts { elements, ranks });
+        }
+        let [bytes, needed] = [size_of_val(output), size_of_val(input)].map(|bytes| bytes as u64);
+        if bytes != needed {
+            return Err(Error::Length { buffer: "output", bytes, needed });
+        }
         let part = (size_of_val(input) as u64) / u64::from(self.ranks);
         let lengths = vec![part; self.ranks as usize];
         self.call(all_to_all(&lengths, &lengths), input, output)

@@ -102,6 +102,13 @@ pub enum Error {
         /// The length that the call states.
         needed: u64,
     },
+    /// The ranks cannot divide a buffer into equal parts.
+    Parts {
+        /// Number of elements of the buffer.
+        elements: u64,
+        /// Number of ranks.
+        ranks: u32,
+    },
     /// The chosen algorithm can't execute the call, or an option is out of its range.
     Option(String),
     /// The ranks did not find each other.
@@ -119,6 +126,11 @@ impl fmt::Display for Error {
                 f,
                 "the {buffer} has {bytes} bytes, but the operation needs {needed}: \
                  pass a buffer of that length"
+            ),
+            Error::Parts { elements, ranks } => write!(
+                f,
+                "{elements} elements cannot be divided into equal parts for {ranks} ranks: \
+                 pass a multiple of {ranks}"
             ),
             Error::Option(text) | Error::Rendezvous(text) => f.write_str(text),
             Error::Nic(error) => error.fmt(f),

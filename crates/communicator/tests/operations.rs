@@ -339,3 +339,20 @@ fn chosen_algorithm_can_execute_the_call() {
         group.monitored_barrier(Duration::from_secs(30)).expect("all come");
     });
 }
+
+#[test]
+fn all_to_all_refuses_lengths_without_equal_parts() {
+    group(2, &options(), |group| {
+        let mut output = [0u64; 4];
+        let error = group.all_to_all(&[1; 3], &mut output[..3]).unwrap_err();
+        assert!(matches!(error, Error::Parts { elements: 3, ranks: 2 }), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains("3 elements") && text.contains("2 ranks"), "{text}");
+        let error = group.all_to_all(&[1; 2], &mut output).unwrap_err();
+        assert!(matches!(error, Error::Length { bytes: 32, needed: 16, .. }), "{error:?}");
+        assert_eq!(output, [0; 4], "nothing was received");
+        // The group goes on.
+        group.all_to_all(&[u64::from(group.rank()); 4], &mut output).expect("equal parts");
+        assert_eq!(output, [0, 0, 1, 1]);
+    });
+}
