@@ -48,6 +48,6 @@ pub use tun::Tun;
 pub use udp::{
     Address, Arrival, DoesNotFit, Doorbell, Features, Granted, Knock, PacketTooLong, PortCounters,
     QueueUse, QueueWatch, ReceiveBuffer, Sent, Train, UdpConfig, UdpPort, Waiter, Watched, Woken,
-    mtu_towards,
+    is_local, mtu_towards,
 };
 pub use user::{is_same_user, process_of, user};

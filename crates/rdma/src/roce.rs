@@ -219,7 +219,7 @@ impl<P: Process> Driver<P> {
         self.with(|core| {
             let routes = &mut core.network().routes;
             let number = routes.number(ip).ok_or(ProviderError::Limit("addresses"))?;
-            routes.way(number)?.reachable(ip)?;
+            routes.renewed(number)?.reachable(ip)?;
             Ok(number)
         })
     }

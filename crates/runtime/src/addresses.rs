@@ -1,6 +1,9 @@
 //! Addresses of this host and of others.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+
+use fairway_port::is_local;
 
 /// A port that need not be open, because nothing is sent to it.
 const ANY_PORT: u16 = 4791;
@@ -36,9 +39,52 @@ fn interface_of(address: Ipv6Addr) -> Option<u32> {
     u32::from_str_radix(line.split_whitespace().nth(1)?, 16).ok()
 }
 
-/// True if the address belongs to this host: only such addresses can be bound.
-pub fn is_of_this_host(address: SocketAddr) -> bool {
-    let mut address = address;
+/// True if the address belongs to this host, according to the kernel's routes. (Whether it can be
+/// bound is no answer: with `net.ipv4.ip_nonlocal_bind` every address can.)
+///
+/// # Errors
+/// The process has no file descriptor left.
+pub fn is_of_this_host(address: SocketAddr) -> io::Result<bool> {
+    match is_local(address) {
+        Err(error) if !lacks_descriptors(&error) => can_be_bound(address),
+        answer => answer,
+    }
+}
+
+/// The answer where the kernel's routes cannot be read.
+fn can_be_bound(mut address: SocketAddr) -> io::Result<bool> {
     address.set_port(0);
-    UdpSocket::bind(address).is_ok()
+    match UdpSocket::bind(address) {
+        Err(error) if lacks_descriptors(&error) => Err(error),
+        bound => Ok(bound.is_ok()),
+    }
+}
+
+fn lacks_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_of_another_host_that_can_be_bound_is_not_of_this_host() {
+        let elsewhere: SocketAddr = "198.51.100.1:4791".parse().unwrap();
+        let answer = std::thread::spawn(move || {
+            // SAFETY: has no conditions, and concerns this thread alone.
+            if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+                return None;
+            }
+            std::fs::write("/proc/sys/net/ipv4/ip_nonlocal_bind", "1").ok()?;
+            UdpSocket::bind(elsewhere).expect("every address can be bound");
+            Some(is_of_this_host(elsewhere).unwrap())
+        });
+        match answer.join().unwrap() {
+            Some(is_of_this_host) => assert!(!is_of_this_host),
+            None => eprintln!("SKIPPED: the network namespace needs the superuser"),
+        }
+        assert!(!is_of_this_host(elsewhere).unwrap());
+        assert!(is_of_this_host("127.0.0.2:1".parse().unwrap()).unwrap());
+    }
 }

@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 
 use fairway_port::{Address, Datapath, RawSlice, Train, UdpConfig, UdpPort};
-use fairway_runtime::SharedMemory;
+use fairway_runtime::{SharedMemory, addresses};
 
 const NOW_NS: u64 = 1_000_000_000;
 
@@ -47,7 +47,9 @@ fn connection_without_a_descriptor_waits_and_wakes_no_sleeper_meanwhile() {
     let before = limit_descriptors(0);
     other.attend();
     let woken = waiter.ready_now(&mut ready).unwrap();
+    let near = addresses::is_of_this_host(to.into());
     limit_descriptors(before);
+    assert!(near.is_err(), "the process cannot find out: {near:?}");
     assert_eq!(woken.sockets, 0, "the connection can't be accepted");
 
     let again_ns = other.next_release_ns().expect("the time of the next attempt");

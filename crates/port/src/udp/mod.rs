@@ -24,6 +24,7 @@ pub use knock::Knock;
 pub use port::{Features, Granted, UdpConfig, UdpPort, mtu_towards};
 pub use queues::{QueueUse, QueueWatch};
 pub use receive::{Arrival, ReceiveBuffer};
+pub use route::is_local;
 pub use send::{PacketTooLong, Sent};
 pub(crate) use sys::check;
 pub use train::{DoesNotFit, Train};

@@ -49,6 +49,26 @@ pub(super) fn table_mtu(local: SocketAddr, remote: SocketAddr) -> io::Result<Opt
     Ok(Some(mtu.min(if remote.is_ipv6() { MTU_MAX_V6 } else { MTU_MAX_V4 })))
 }
 
+/// True if the address belongs to this host: the table has a local entry for it.
+///
+/// # Errors
+/// The kernel refuses a descriptor, or does not answer.
+pub fn is_local(address: SocketAddr) -> io::Result<bool> {
+    let address = match (address, address.ip().to_canonical()) {
+        (SocketAddr::V6(_), ip @ IpAddr::V4(_)) => SocketAddr::new(ip, 0),
+        _ => address,
+    };
+    let socket = netlink()?;
+    let any = SocketAddr::from(([0; 4], 0));
+    match body(&ask(&socket, &question(any, address, 0))?) {
+        Ok(entry) => Ok(entry.get(ROUTE_KIND) == Some(&libc::RTN_LOCAL)),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::ENETUNREACH | libc::EHOSTUNREACH) => Ok(false),
+            _ => Err(error),
+        },
+    }
+}
+
 /// Opens a socket for questions to the kernel's tables.
 pub(crate) fn netlink() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
@@ -208,6 +228,16 @@ mod tests {
         assert_eq!(table_mtu(here, here).unwrap(), Some(MTU_MAX_V4));
         let here: SocketAddr = "[::1]:0".parse().unwrap();
         assert_eq!(table_mtu(here, here).unwrap(), Some(65_536));
+    }
+
+    #[test]
+    fn addresses_of_this_host_are_local_and_others_are_not() {
+        for own in ["127.0.0.1:1", "127.0.0.2:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+            assert!(is_local(own.parse().unwrap()).unwrap(), "{own}");
+        }
+        for other in ["198.51.100.1:1", "[2001:db8::1]:1"] {
+            assert!(!is_local(other.parse().unwrap()).unwrap(), "{other}");
+        }
     }
 
     /// Returns an answer with an entry of a kind for interface number 7.

@@ -128,7 +128,9 @@ impl Routes {
             }
             _ => to,
         };
-        let here = own.is_some() || is_of_this_host(to);
+        let is_here =
+            || is_of_this_host(to).map_err(|error| ProviderError::Io("find a route", error));
+        let here = own.is_some() || is_here()?;
         // The address from which packets to it would be sent, if that is a local one.
         let usual = source_towards(to);
         let local = own

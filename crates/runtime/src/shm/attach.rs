@@ -49,9 +49,14 @@ pub(super) fn connect(to: &SocketAddr) -> Option<UnixStream> {
 
 /// Returns the source address of packets from this host to `to`, if `to` is an address of this
 /// host.
-pub(super) fn source_within_host(to: &SocketAddr) -> Option<IpAddr> {
-    let is_near = !to.ip().is_unspecified() && is_of_this_host(*to);
-    is_near.then(|| source_towards(*to)).flatten()
+///
+/// # Errors
+/// It is one, or may be one, but the process has no file descriptor left.
+pub(super) fn source_within_host(to: &SocketAddr) -> io::Result<Option<IpAddr>> {
+    if to.ip().is_unspecified() || !is_of_this_host(*to)? {
+        return Ok(None);
+    }
+    source_towards(*to).map(Some).ok_or(io::ErrorKind::AddrNotAvailable.into())
 }
 
 /// The greeting of each side.

@@ -161,13 +161,14 @@ impl SharedMemory {
         }
         let address = SocketAddr::from(*to);
         let source = attach::source_within_host(&address);
-        if let Some(source) = source {
+        if let Ok(Some(source)) = source {
             let local = self.port.local_addrs()[socket].ip();
             let source = if local.is_unspecified() { source } else { local };
             // If that fails, packets take the sockets.
             let _ = self.request(&address, SocketAddr::new(source, 0));
         }
-        let again_at_ns = source.map(|_| now_ns + TRY_AGAIN_NS);
+        let is_elsewhere = matches!(source, Ok(None));
+        let again_at_ns = (!is_elsewhere).then_some(now_ns + TRY_AGAIN_NS);
         let route = Route::Sockets { again_at_ns };
         self.remember(*to, route);
         route
@@ -301,7 +302,7 @@ impl SharedMemory {
         // never go to it.
         let mut others = greeting.addresses.iter().flatten().map(|at| SocketAddr::from(*at));
         let source = others.next()?;
-        let is_near = attach::source_within_host(&source).is_some()
+        let is_near = matches!(attach::source_within_host(&source), Ok(Some(_)))
             && others.all(|other| other.ip() == source.ip());
         if !is_own || !is_near || self.linked >= LINKS_MAX {
             return None;
