@@ -1,9 +1,12 @@
 //! Network addresses: their numbers, and the ways to them.
 
 use std::collections::HashMap;
+use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use fairway_runtime::addresses::{is_of_this_host, source_towards};
+use fairway_runtime::clock;
+use fairway_ub::wire::{Duration, Instant};
 
 use crate::addresses::{ADDRESSES_MAX, Addresses};
 use crate::{ProviderError, ROCE_PORT};
@@ -13,8 +16,27 @@ use crate::{ProviderError, ROCE_PORT};
 pub(super) struct Routes {
     locals: Vec<Local>,
     addresses: Addresses,
-    ways: HashMap<u64, Way>,
-    last: Option<(u64, Way)>,
+    ways: HashMap<u64, Known>,
+    last: Option<(u64, Known)>,
+    look_up: LookUp,
+}
+
+/// Finds out from the kernel whether an address is of this host, and from which address packets to
+/// it leave, if there is a route.
+type LookUp = fn(SocketAddr) -> io::Result<(bool, Option<IpAddr>)>;
+
+fn look_up(to: SocketAddr) -> io::Result<(bool, Option<IpAddr>)> {
+    Ok((is_of_this_host(to)?, source_towards(to)))
+}
+
+/// Time after which a way is looked up again that was found while there was no route.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// A way, and when it is looked up again: `None` if it had a route.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    way: Way,
+    again_at: Option<Instant>,
 }
 
 /// An address of the device, and its sockets.
@@ -61,7 +83,7 @@ impl Way {
 impl Routes {
     pub(super) fn new(locals: Vec<Local>) -> Routes {
         let addresses = Addresses::default();
-        Routes { locals, addresses, ways: HashMap::new(), last: None }
+        Routes { locals, addresses, ways: HashMap::new(), last: None, look_up }
     }
 
     /// Returns the slot's own socket for an address of the device.
@@ -91,28 +113,38 @@ impl Routes {
 
     /// Returns the way to an address, and caches the last one.
     pub(super) fn way(&mut self, number: u64) -> Result<Way, ProviderError> {
-        if let Some((known, way)) = self.last
-            && known == number
+        if let Some((last, Known { way, again_at: None })) = self.last
+            && last == number
         {
             return Ok(way);
         }
-        let way = match self.ways.get(&number) {
-            Some(way) => *way,
-            None => {
-                let ip = self.address(number).ok_or(ProviderError::Missing)?;
-                let way = self.find(ip)?;
-                if self.ways.len() == ADDRESSES_MAX {
-                    self.ways.clear();
-                }
-                self.ways.insert(number, way);
-                way
+        match self.ways.get(&number) {
+            Some(known) if known.again_at.is_none_or(|at| clock::now().is_before(at)) => {
+                self.last = Some((number, *known));
+                Ok(known.way)
             }
-        };
-        self.last = Some((number, way));
-        Ok(way)
+            _ => self.renewed(number),
+        }
     }
 
-    fn find(&self, ip: IpAddr) -> Result<Way, ProviderError> {
+    /// Looks up the way to an address, whether it is known or not: interfaces and routes may have
+    /// changed. If the kernel does not answer, or there is no route now, a way that had one stays.
+    pub(super) fn renewed(&mut self, number: u64) -> Result<Way, ProviderError> {
+        let ip = self.address(number).ok_or(ProviderError::Missing)?;
+        let before = self.ways.get(&number).filter(|known| known.again_at.is_none());
+        let known = match (self.find(ip), before) {
+            (Err(_) | Ok(Known { again_at: Some(_), .. }), Some(before)) => *before,
+            (found, _) => found?,
+        };
+        if self.ways.len() == ADDRESSES_MAX {
+            self.ways.clear();
+        }
+        self.ways.insert(number, known);
+        self.last = Some((number, known));
+        Ok(known.way)
+    }
+
+    fn find(&self, ip: IpAddr) -> Result<Known, ProviderError> {
         let same_family = |local: &&Local| local.address.is_ipv4() == ip.is_ipv4();
         let first = self.locals.iter().find(same_family);
         let first = first.ok_or(ProviderError::Unreachable(ip))?;
@@ -128,16 +160,18 @@ impl Routes {
             }
             _ => to,
         };
-        let is_here =
-            || is_of_this_host(to).map_err(|error| ProviderError::Io("find a route", error));
-        let here = own.is_some() || is_here()?;
-        // The address from which packets to it would be sent, if that is a local one.
-        let usual = source_towards(to);
+        let found = (self.look_up)(to);
+        // `usual` is the address from which packets to it would be sent, if that is a local one.
+        let (here, usual) = found.map_err(|error| ProviderError::Io("find a route", error))?;
+        let here = own.is_some() || here;
         let local = own
             .or_else(|| self.locals.iter().find(|local| Some(local.address.ip()) == usual))
             .unwrap_or(first);
         let (socket, from) = (local.private, local.address);
-        Ok(Way { to, socket, from, here, answers: local.public.is_some() })
+        let way = Way { to, socket, from, here, answers: local.public.is_some() };
+        let has_route = own.is_some() || usual.is_some();
+        let again_at = (!has_route).then(|| clock::now() + LOOK_AGAIN);
+        Ok(Known { way, again_at })
     }
 
     /// Returns the link of the local link-local address.
@@ -146,5 +180,68 @@ impl Routes {
             SocketAddr::V6(address) => Some(address.scope_id()).filter(|scope| *scope != 0),
             SocketAddr::V4(_) => None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local! {
+        /// The kernel's answer; `None`: it has no descriptor.
+        static ANSWER: Cell<Option<(bool, Option<IpAddr>)>> = const { Cell::new(None) };
+    }
+
+    fn routes() -> (Routes, u64) {
+        let local = |ip: &str, private| {
+            let address = SocketAddr::new(ip.parse().unwrap(), 1000);
+            Local { address, private, public: None }
+        };
+        let mut routes = Routes::new(vec![local("10.0.0.1", 0), local("10.1.0.1", 1)]);
+        routes.look_up = |_| ANSWER.get().ok_or(io::Error::from_raw_os_error(libc::EMFILE));
+        let number = routes.number("10.1.0.2".parse().unwrap()).unwrap();
+        (routes, number)
+    }
+
+    fn leaves_from(text: &str) {
+        ANSWER.set(Some((false, Some(text.parse().unwrap()))));
+    }
+
+    #[test]
+    fn way_that_was_found_without_a_route_is_looked_up_again() {
+        let (mut routes, number) = routes();
+        ANSWER.set(Some((false, None)));
+        assert_eq!(routes.way(number).unwrap().socket, 0);
+        let again_at = routes.ways[&number].again_at.expect("it is looked up again");
+        leaves_from("10.1.0.1");
+        routes.ways.get_mut(&number).unwrap().again_at = Some(again_at - LOOK_AGAIN);
+        assert_eq!(routes.way(number).unwrap().socket, 1);
+        ANSWER.set(Some((false, None)));
+        assert_eq!(routes.way(number).unwrap().socket, 1, "a way with a route stays");
+        assert_eq!(routes.renewed(number).unwrap().socket, 1, "while there is no other");
+    }
+
+    #[test]
+    fn renewed_way_is_that_of_the_present_routes() {
+        let (mut routes, number) = routes();
+        leaves_from("10.0.0.1");
+        assert_eq!(routes.way(number).unwrap().socket, 0);
+        leaves_from("10.1.0.1");
+        assert_eq!(routes.way(number).unwrap().socket, 0, "one lookup for many packets");
+        assert_eq!(routes.renewed(number).unwrap().socket, 1);
+        assert_eq!(routes.way(number).unwrap().socket, 1);
+    }
+
+    #[test]
+    fn lack_of_descriptors_finds_no_way_and_changes_none() {
+        let (mut routes, number) = routes();
+        ANSWER.set(None);
+        assert!(matches!(routes.way(number), Err(ProviderError::Io(..))));
+        leaves_from("10.1.0.1");
+        assert_eq!(routes.way(number).unwrap().socket, 1);
+        ANSWER.set(None);
+        assert_eq!(routes.renewed(number).unwrap().socket, 1);
     }
 }
