@@ -132,7 +132,7 @@ impl CmDevice {
     /// Returns the CM device of the device that has this address.
     pub(super) fn at(address: IpAddr) -> Result<Arc<CmDevice>> {
         let has = |device: &&'static DeviceHandle| device.device.addresses.contains(&address);
-        let device = manager::devices()?.into_iter().find(has);
+        let device = manager::devices_of_all_addresses()?.into_iter().find(has);
         CmDevice::of(device.ok_or(Errno(libc::ENODEV))?)
     }
 
@@ -359,7 +359,8 @@ pub(super) fn listen(
         false => vec![CmDevice::at(address.ip())?],
         // A device that can't be opened is skipped, because no peer can reach it.
         true => {
-            manager::devices()?.into_iter().filter_map(|device| CmDevice::of(device).ok()).collect()
+            let all = manager::devices_of_all_addresses()?;
+            all.into_iter().filter_map(|device| CmDevice::of(device).ok()).collect()
         }
     };
     let first = at.first().ok_or(Errno(libc::ENODEV))?;

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::c_char;
 use std::mem::offset_of;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use fairway_device::SegmentId;
@@ -103,34 +104,103 @@ fn handle(device: Device, index: usize) -> DeviceHandle {
     DeviceHandle { base, behind: [0; BEHIND_DEVICE], device, index }
 }
 
-/// Lists the present devices. A device that has not changed since the last listing is the same
-/// object.
+/// The objects of devices that the program may know.
+static KNOWN: Mutex<Vec<&'static DeviceHandle>> = Mutex::new(Vec::new());
+
+/// Lists the present devices. A device is the same object as in the last listing if it has not
+/// changed; or if its provider is open, and still has one of its addresses.
 pub fn devices() -> Result<Vec<&'static DeviceHandle>> {
-    static KNOWN: Mutex<Vec<&'static DeviceHandle>> = Mutex::new(Vec::new());
+    let found = found()?.into_iter().enumerate();
+    let mut known = lock(&KNOWN);
+    Ok(found.map(|(index, device)| present(&mut known, device, index)).collect())
+}
+
+/// Lists devices that have all present addresses: those of [`devices`], and further objects of
+/// devices that have got addresses since their providers were opened.
+pub fn devices_of_all_addresses() -> Result<Vec<&'static DeviceHandle>> {
+    let found = found()?.into_iter().enumerate();
+    let mut known = lock(&KNOWN);
+    let mut all = Vec::new();
+    for (index, device) in found {
+        let first = all.len();
+        all.push(present(&mut known, device.clone(), index));
+        for address in &device.addresses {
+            if !all[first..].iter().any(|handle| handle.device.addresses.contains(address)) {
+                all.push(with_address(&mut known, &device, index, *address));
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn found() -> Result<Vec<Device>> {
     let filter =
         settings::filter(&settings::environment).map_err(|settings::SettingError(text)| {
             eprintln!("fairway: {text}");
             EINVAL
         })?;
-    let found =
-        devices::list(&filter).map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
-    let mut known = lock(&KNOWN);
-    let same = |device: Device, index| {
-        if let Some(old) = known.iter().find(|old| old.device == device && old.index == index) {
-            return *old;
-        }
-        let new: &'static DeviceHandle = Box::leak(Box::new(handle(device, index)));
-        known.push(new);
-        new
+    devices::list(&filter).map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))
+}
+
+/// Returns the object of a present device.
+fn present(
+    known: &mut Vec<&'static DeviceHandle>,
+    device: Device,
+    index: usize,
+) -> &'static DeviceHandle {
+    match choose(known, &device, index, |old| DeviceState::is_open(&old.device)) {
+        Some(old) => old,
+        None => add(known, device, index),
+    }
+}
+
+/// Returns an object of a present device that has an address.
+fn with_address(
+    known: &mut Vec<&'static DeviceHandle>,
+    device: &Device,
+    index: usize,
+    address: IpAddr,
+) -> &'static DeviceHandle {
+    let has = |old: &&&DeviceHandle| {
+        is_same(old, device, index)
+            && old.device.addresses.contains(&address)
+            && (old.device == *device || DeviceState::is_open(&old.device))
     };
-    Ok(found
-        .into_iter()
-        .zip(0..)
-        .map({
-            let mut same = same;
-            move |(device, index)| same(device, index)
-        })
-        .collect())
+    match known.iter().find(has) {
+        Some(old) => old,
+        None => add(known, device.clone(), index),
+    }
+}
+
+fn add(
+    known: &mut Vec<&'static DeviceHandle>,
+    device: Device,
+    index: usize,
+) -> &'static DeviceHandle {
+    let new: &'static DeviceHandle = Box::leak(Box::new(handle(device, index)));
+    known.push(new);
+    new
+}
+
+fn is_same(old: &DeviceHandle, device: &Device, index: usize) -> bool {
+    let name = |device: &Device| (device.name.clone(), device.interface.clone(), device.index);
+    old.index == index && name(&old.device) == name(device)
+}
+
+/// Returns the known object of a device: one that is open, or one without a change. Objects of an
+/// open device must stay together, because a program can't use those of two providers in one call.
+fn choose(
+    known: &[&'static DeviceHandle],
+    device: &Device,
+    index: usize,
+    is_open: impl Fn(&DeviceHandle) -> bool,
+) -> Option<&'static DeviceHandle> {
+    let same = || known.iter().copied().filter(|old| is_same(old, device, index));
+    let shares = |old: &&DeviceHandle| {
+        old.device.addresses.iter().any(|address| device.addresses.contains(address))
+    };
+    let open = same().filter(|old| is_open(old)).find(shares);
+    open.or_else(|| same().find(|old| old.device == *device))
 }
 
 /// Lists the devices: an array that ends with a null pointer.
@@ -170,4 +240,55 @@ extern "C" fn ibv_get_device_guid(device: Ptr<'_, ibv_device>) -> u64 {
 #[unsafe(no_mangle)]
 extern "C" fn ibv_get_device_index(device: Ptr<'_, ibv_device>) -> c_int {
     device.object().index as c_int
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(addresses: &[&str]) -> Device {
+        Device {
+            name: "fairway0".to_owned(),
+            interface: "eth0".to_owned(),
+            index: 2,
+            addresses: addresses.iter().map(|text| text.parse().expect("an address")).collect(),
+            interface_mtu: 1500,
+            hardware: [2; 6],
+            running: true,
+            speed_mbps: None,
+        }
+    }
+
+    fn known(addresses: &[&str]) -> &'static DeviceHandle {
+        add(&mut Vec::new(), device(addresses), 0)
+    }
+
+    #[test]
+    fn open_device_stays_the_same_object_while_it_has_one_of_its_addresses() {
+        let (closed, open) = (known(&["10.0.0.1", "10.0.0.2"]), known(&["10.0.0.1"]));
+        let chosen = |device: &Device, index| {
+            let is_open = |handle: &DeviceHandle| std::ptr::eq(handle, open);
+            let chosen = choose(&[closed, open], device, index, is_open);
+            chosen.map(|handle| std::ptr::eq(handle, open))
+        };
+        for addresses in [&["10.0.0.1"][..], &["10.0.0.1", "10.0.0.2"], &["fe80::1", "10.0.0.1"]] {
+            assert_eq!(chosen(&device(addresses), 0), Some(true), "{addresses:?}");
+        }
+        let mut slower = device(&["10.0.0.1"]);
+        (slower.interface_mtu, slower.running, slower.speed_mbps) = (576, false, Some(10));
+        assert_eq!(chosen(&slower, 0), Some(true));
+        assert_eq!(chosen(&device(&["10.0.0.3"]), 0), None, "its provider serves no address");
+        let other = Device { index: 3, ..device(&["10.0.0.1"]) };
+        assert_eq!(chosen(&other, 0), None, "another interface of the same name");
+        assert_eq!(chosen(&device(&["10.0.0.1"]), 1), None, "at another place of the list");
+    }
+
+    #[test]
+    fn device_that_is_not_open_is_another_object_after_each_change() {
+        let old = known(&["10.0.0.1"]);
+        let chosen = |device: &Device| choose(&[old], device, 0, |_| false).is_some();
+        assert!(chosen(&device(&["10.0.0.1"])));
+        assert!(!chosen(&device(&["10.0.0.1", "10.0.0.2"])));
+        assert!(!chosen(&Device { running: false, ..device(&["10.0.0.1"]) }));
+    }
 }

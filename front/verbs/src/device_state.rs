@@ -92,6 +92,9 @@ pub(crate) struct PairEvents {
     pub(crate) notify_drained: AtomicBool,
 }
 
+/// The states of devices, with the processes that have them.
+static STATES: Mutex<Vec<(u32, Arc<DeviceState>)>> = Mutex::new(Vec::new());
+
 fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     lock.read().unwrap_or_else(PoisonError::into_inner)
 }
@@ -126,7 +129,6 @@ impl DeviceState {
 
     /// Returns the device state of a device in this process. A child of `fork` gets a new one.
     pub fn of(device: &Device) -> Arc<DeviceState> {
-        static STATES: Mutex<Vec<(u32, Arc<DeviceState>)>> = Mutex::new(Vec::new());
         let process = std::process::id();
         let mut states = lock(&STATES);
         let same = |(owner, device_state): &&(u32, Arc<DeviceState>)| {
@@ -138,6 +140,15 @@ impl DeviceState {
         let device_state = Arc::new(DeviceState::new(device.clone()));
         states.push((process, Arc::clone(&device_state)));
         device_state
+    }
+
+    /// True if this process has opened the provider of a device.
+    pub(crate) fn is_open(device: &Device) -> bool {
+        let process = std::process::id();
+        let is_it = |(owner, state): &(u32, Arc<DeviceState>)| {
+            *owner == process && state.device == *device && state.provider.get().is_some()
+        };
+        lock(&STATES).iter().any(is_it)
     }
 
     /// Returns a number that no other protection domain, completion queue or similar object of this
