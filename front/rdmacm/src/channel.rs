@@ -13,7 +13,7 @@ use super::id::{Core, Id};
 use super::note::{Details, Note, PRIVATE_MAX, Queue};
 use super::{connect, lifetime};
 use fairway_verbs::abi::zeroed;
-use fairway_verbs::events::{EventQueue, NOT_YET, sleep_on, take_or_sleep};
+use fairway_verbs::events::{EventQueue, NOT_YET, take_or_sleep};
 use fairway_verbs::guard::{
     EBADF, EINVAL, Errno, Result, lock, number, object, set_errno, uncancelled,
 };
@@ -170,7 +170,7 @@ fn awaited(this: &Id) -> Result<Box<Event>> {
         if let Some(event) = next(&queue.0)? {
             return Ok(event);
         }
-        sleep_on(queue.0.descriptor())?;
+        queue.0.sleep()?;
     }
 }
 
