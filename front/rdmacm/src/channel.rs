@@ -138,7 +138,15 @@ fn next(queue: &EventQueue<Note>) -> Result<Option<Box<Event>>> {
     };
     match note.kind {
         RDMA_CM_EVENT_CONNECT_RESPONSE => connect::answered(&mut note),
-        RDMA_CM_EVENT_CONNECT_REQUEST => adopt(&note)?,
+        RDMA_CM_EVENT_CONNECT_REQUEST => {
+            if let Err(error) = adopt(&note) {
+                // The request waits until the program calls again, or destroys the listener.
+                let owner = Arc::clone(note.owner());
+                queue.put_back(note);
+                owner.unacked.acknowledge(1);
+                return Err(error);
+            }
+        }
         _ => {}
     }
     let id = note.core.id();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time;
 
 use fairway::without_signals;
-use fairway_rdma::{Gid, Management, Provider, Routed, ServiceClaim};
+use fairway_rdma::{Gid, Management, Provider, ProviderError, Routed, ServiceClaim};
 use fairway_roce::cm::{
     ConnectionId, Limits, ListenerId, Manager, Profile, Route, Sender, Transmit, destination,
     route, source,
@@ -375,7 +375,10 @@ fn claim(provider: &dyn Provider, service: u64) -> Result<()> {
         claim.users += 1;
         return Ok(());
     }
-    let held = provider.claim_service(service).map_err(|_| Errno(libc::EADDRINUSE))?;
+    let held = provider.claim_service(service).map_err(|error| match error {
+        ProviderError::Busy => Errno(libc::EADDRINUSE),
+        other => Errno::from(other),
+    })?;
     claims.push(Claim { service, users: 1, _held: held });
     Ok(())
 }

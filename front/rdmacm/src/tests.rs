@@ -13,6 +13,7 @@ use super::{address, cm_device};
 use fairway_verbs::guard::Errno;
 
 mod calls;
+mod descriptors;
 
 macro_rules! layout {
     ($text:ident, $c:literal, $rust:ty, $($field:ident $(= $name:literal)?),*) => {{
