@@ -24,6 +24,7 @@ const COMPANIONS: &[&str] = &["numpy", "matplotlib", "pandas", "polars", "pyzmq"
 /// Modules of tests that run with the wheel.
 const TESTS: &[&str] = &[
     "test_memory",
+    "test_ends",
     "test_pieces",
     "test_kv_cache",
     "test_sim",

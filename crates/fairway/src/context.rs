@@ -34,7 +34,8 @@ use crate::stats::{Stats, statistics};
 ///
 /// Clones refer to the same NIC. It lives as long as any of them, or any [`Segment`], [`Jetty`] or
 /// [`Peer`] of it. When the last one is dropped, each peer is notified once and the sockets are
-/// closed. [`Context::shutdown`] makes sure that peers receive the notification.
+/// closed. [`Context::shutdown`] makes sure that peers receive the notification. A child of `fork`
+/// can't use it ([`Context::is_forked`]).
 ///
 /// Contexts share nothing. A program that needs more than one core for the protocol opens several,
 /// and drives each with a thread of its own. They can serve the same memory:
@@ -80,16 +81,23 @@ impl Context {
         self.handle.watch_pressure(queues, options)
     }
 
+    /// True in a child process that was forked after the context was built. The child has none of
+    /// the context's threads, so calls that return a [`Result`] fail with [`Error::Forked`] there,
+    /// others panic, and dropping the context's objects has no effect on the parent.
+    pub fn is_forked(&self) -> bool {
+        self.handle.is_forked()
+    }
+
     /// True if acknowledgements request that peers slow down, because this host is short of a
     /// resource ([`Builder::host_pressure`]).
     pub fn is_under_pressure(&self) -> bool {
-        self.handle.shared.with(|core| core.nic.is_under_pressure())
+        self.handle.here().with(|core| core.nic.is_under_pressure())
     }
 
     /// Resources that this host was short of in the last period; `None` before the end of the first
     /// period, and if they are not measured ([`Builder::host_pressure`]).
     pub fn host_signals(&self) -> Option<HostSignals> {
-        self.handle.shared.with(|core| core.host)
+        self.handle.here().with(|core| core.host)
     }
 
     /// Returns the context of a handle.
@@ -105,29 +113,29 @@ impl Context {
     /// while traffic runs ([`Policies::swap`], [`Policies::reload`]), and to read reports about
     /// them ([`Policies::reports`]).
     pub fn policies(&self) -> Policies {
-        self.handle.shared.with(|core| core.policy.clone())
+        self.handle.here().with(|core| core.policy.clone())
     }
 
     /// Local addresses of the sockets. Peers can connect to any of them.
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
-        self.handle.shared.with(|core| core.local_addrs().to_vec())
+        self.handle.here().with(|core| core.local_addrs().to_vec())
     }
 
     /// The way that packets take, as [`Builder::datapath`](crate::Builder::datapath) says.
     pub fn datapath(&self) -> DatapathKind {
-        self.handle.shared.with(|core| core.datapath)
+        self.handle.here().with(|core| core.datapath)
     }
 
     /// Returns why packets take UDP, although the datapath that was requested is
     /// [`DatapathKind::RdmaOrUdp`]; `None` if they need not.
     pub fn datapath_fallback(&self) -> Option<String> {
-        self.handle.shared.with(|core| core.fallback.clone())
+        self.handle.here().with(|core| core.fallback.clone())
     }
 
     /// Returns why the context has fewer sockets than its paths need; `None` if it has enough, or
     /// the builder named their number.
     pub fn socket_shortage(&self) -> Option<SocketShortage> {
-        self.handle.shared.with(|core| core.shortage)
+        self.handle.here().with(|core| core.shortage)
     }
 
     /// Registers memory. Peers that have the segment's key may access it as `rights` allow; for
@@ -152,7 +160,7 @@ impl Context {
         address: u64,
     ) -> Result<Segment, Error> {
         let memory = Arc::new(memory);
-        let (id, key) = self.handle.shared.with(|core| core.register(&memory, rights, address))?;
+        let (id, key) = self.handle.live()?.with(|core| core.register(&memory, rights, address))?;
         let share = self.handle.share(key, rights, &memory);
         Ok(Segment::new(self.handle.clone(), id, key, memory, share))
     }
@@ -162,7 +170,7 @@ impl Context {
     /// # Errors
     /// The number is taken, or a limit is reached.
     pub fn create_jetty(&self, options: JettyOptions) -> Result<Jetty, Error> {
-        let (index, id) = self.handle.shared.with(|core| core.create_jetty(&options))?;
+        let (index, id) = self.handle.live()?.with(|core| core.create_jetty(&options))?;
         Ok(Jetty::new(self.handle.clone(), index, id))
     }
 
@@ -171,7 +179,7 @@ impl Context {
     /// # Errors
     /// The number is taken, or a limit is reached.
     pub fn create_group(&self, options: GroupOptions) -> Result<JettyGroup, Error> {
-        let id = self.handle.shared.with(|core| core.create_group(&options))?;
+        let id = self.handle.live()?.with(|core| core.create_group(&options))?;
         Ok(JettyGroup::new(self.handle.clone(), id))
     }
 
@@ -180,7 +188,7 @@ impl Context {
     /// # Errors
     /// The address is taken, the threshold is 0, or a limit is reached.
     pub fn create_mailbox(&self, options: &MailboxOptions) -> Result<Mailbox, Error> {
-        let id = self.handle.shared.with(|core| core.create_mailbox(options))?;
+        let id = self.handle.live()?.with(|core| core.create_mailbox(options))?;
         Ok(Mailbox::new(self.handle.clone(), id, options))
     }
 
@@ -202,7 +210,7 @@ impl Context {
         mut done: impl FnMut() -> bool,
         timeout: Duration,
     ) -> Result<(), Error> {
-        let shared = &self.handle.shared;
+        let shared = self.handle.live()?;
         shared.wait_for("what is waited for", Some(timeout), None, |_| done().then_some(()))
     }
 
@@ -250,6 +258,7 @@ impl Context {
         timeout: Duration,
         heeds_refusals: bool,
     ) -> Result<Peer, Error> {
+        self.handle.live()?;
         let started = Instant::now();
         let mut addresses = server.resolve()?;
         let own = self.local_addrs();
@@ -282,7 +291,7 @@ impl Context {
         timeout: Duration,
         heeds_refusals: bool,
     ) -> Result<Peer, Error> {
-        let shared = &self.handle.shared;
+        let shared = self.handle.live()?;
         let attempt = shared.with(|core| {
             let attempt = core.start_attempt(server, timeout)?;
             if heeds_refusals {
@@ -309,7 +318,7 @@ impl Context {
     /// Returns the events since the last call, oldest first. Does not wait for events; it may
     /// sleep as [`crate::Jetty::poll`] does.
     pub fn poll_events(&self) -> Vec<Event> {
-        let notices: Vec<Notice> = self.handle.shared.poll(|core| core.notices.drain(..).collect());
+        let notices: Vec<Notice> = self.handle.here().poll(|core| core.notices.drain(..).collect());
         notices.into_iter().map(|notice| self.event(notice)).collect()
     }
 
@@ -318,7 +327,7 @@ impl Context {
     /// # Errors
     /// [`Error::Timeout`].
     pub fn wait_event(&self, timeout: Duration) -> Result<Event, Error> {
-        let shared = &self.handle.shared;
+        let shared = self.handle.live()?;
         let notice =
             shared.wait_for("event", Some(timeout), None, |core| core.notices.pop_front())?;
         Ok(self.event(notice))
@@ -326,18 +335,18 @@ impl Context {
 
     /// Returns the connections that are alive.
     pub fn peers(&self) -> Vec<Peer> {
-        let states = self.handle.shared.with(|core| core.peer_states());
+        let states = self.handle.here().with(|core| core.peer_states());
         states.into_iter().map(|state| self.peer(state)).collect()
     }
 
     /// Counters of the context since it was built.
     pub fn counters(&self) -> Counters {
-        self.handle.shared.counters()
+        self.handle.here().counters()
     }
 
     /// Records of the protocol's pools in use now.
     pub fn usage(&self) -> Usage {
-        self.handle.shared.with(|core| core.usage())
+        self.handle.here().with(|core| core.usage())
     }
 
     /// Changes the policies while the context is in use. The scheduler changes at once. If the
@@ -349,29 +358,30 @@ impl Context {
     /// # Errors
     /// [`Error::Io`]: no thread can be started for the watcher; nothing changes.
     pub fn set_policy(&self, policy: impl Into<Policies>) -> Result<(), Error> {
+        self.handle.live()?;
         self.handle.set_policy(&policy.into())
     }
 
     /// Returns the current flows: the data that each Jetty sends to each peer, and the answers to
     /// peers' READs.
     pub fn flows(&self) -> Vec<FlowView> {
-        self.handle.shared.with(|core| core.nic.flows().collect())
+        self.handle.here().with(|core| core.nic.flows().collect())
     }
 
     /// Statistics of the scheduler; `None` without one (`sched=greedy`).
     pub fn scheduler_stats(&self) -> Option<ProcessorStats> {
-        self.handle.shared.with(|core| core.scheduler_stats())
+        self.handle.here().with(|core| core.scheduler_stats())
     }
 
     /// Statistics of the congestion controls; `None` unless they run on threads of their own
     /// ([`crate::Builder::control_threads`]) instead of being called for every packet.
     pub fn congestion_stats(&self) -> Option<ProcessorStats> {
-        self.handle.shared.with(|core| core.congestion_stats())
+        self.handle.here().with(|core| core.congestion_stats())
     }
 
     /// The statistics that `fairway top` receives of this context ([`crate::Builder::stats`]).
     pub fn stats(&self) -> Stats {
-        self.handle.shared.with(|core| statistics(core, Duration::ZERO))
+        self.handle.here().with(|core| statistics(core, Duration::ZERO))
     }
 
     /// Address at which metrics are served; `None` if they are not
@@ -396,19 +406,19 @@ impl Context {
     /// records (64 bytes each, allocated here) between two calls of [`Context::take_trace`]. 0
     /// stops the recording.
     pub fn set_trace(&self, records: u32) {
-        self.handle.shared.with(|core| core.nic.set_trace(clock::now(), records));
+        self.handle.here().with(|core| core.nic.set_trace(clock::now(), records));
     }
 
     /// Appends the records since the last call to `to`, oldest first. Returns how many records have
     /// found no room since [`Context::set_trace`]. Times are of the monotonic clock.
     pub fn take_trace(&self, to: &mut Vec<TraceRecord>) -> u64 {
-        self.handle.shared.with(|core| core.nic.take_trace(clock::now(), to))
+        self.handle.here().with(|core| core.nic.take_trace(clock::now(), to))
     }
 
     /// Appends the measurements since the last call to `to`
     /// ([`crate::Builder::measure_control_latency`]); nothing if the measurement is disabled.
     pub fn take_control_latency(&self, to: &mut ControlLatency) {
-        let probe = self.handle.shared.with(|core| core.probe.clone());
+        let probe = self.handle.here().with(|core| core.probe.clone());
         if let Some(probe) = probe {
             probe.take(to);
         }
@@ -417,7 +427,7 @@ impl Context {
     /// Runs one poll of the NIC. Only needed without a progress thread, by programs that neither
     /// poll a Jetty nor wait.
     pub fn poll(&self) {
-        self.handle.shared.poll(|_| ());
+        self.handle.here().poll(|_| ());
     }
 
     /// Closes all connections, waits until the peers have acknowledged that or `timeout` is over,
@@ -426,11 +436,11 @@ impl Context {
     /// # Errors
     /// [`Error::Timeout`]: some peer has not answered; it is all closed nonetheless.
     pub fn shutdown(&self, timeout: Duration) -> Result<(), Error> {
-        self.handle.shared.with_quiesced(|core| core.close_all());
-        let closed =
-            self.handle.shared.wait_for("farewell of all peers", Some(timeout), None, |core| {
-                core.is_silent().then_some(())
-            });
+        let shared = self.handle.live()?;
+        shared.with_quiesced(|core| core.close_all());
+        let closed = shared.wait_for("farewell of all peers", Some(timeout), None, |core| {
+            core.is_silent().then_some(())
+        });
         self.handle.stop();
         closed
     }
@@ -439,7 +449,7 @@ impl Context {
     /// react.
     #[doc(hidden)]
     pub fn simulate_crash(&self) {
-        self.handle.shared.with(|core| core.simulate_crash());
+        self.handle.here().with(|core| core.simulate_crash());
         self.handle.stop();
     }
 
@@ -471,6 +481,7 @@ impl Context {
 
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context").field("local_addrs", &self.local_addrs()).finish_non_exhaustive()
+        let addresses = self.handle.live().ok().map(|_| self.local_addrs());
+        f.debug_struct("Context").field("local_addrs", &addresses).finish_non_exhaustive()
     }
 }

@@ -14,6 +14,7 @@ use crate::error::Error;
 pub use crate::core::{Core, Tenant};
 pub use crate::peer_state::PeerState;
 pub use crate::shared::{Handle, Shared};
+pub use fairway_runtime::HomeProcess;
 
 /// Builds a context for a tenant, which also listens at the addresses `others` ([`Builder::bind`]
 /// sets the first address). The first socket of each address uses `port`.

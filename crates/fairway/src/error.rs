@@ -133,6 +133,8 @@ pub enum Error {
     Shared,
     /// The context has been shut down.
     ShutDown,
+    /// The context was built by the process that this one was forked from.
+    Forked,
     /// The wait ended without a result. The operations that were started continue.
     Timeout {
         /// The event that the call waited for.
@@ -347,6 +349,10 @@ impl Error {
             }
             Error::Shared => "other handles to the object exist: drop them first",
             Error::ShutDown => "the context has been shut down: build a new one",
+            Error::Forked => {
+                "the context belongs to the process that this one was forked from: build one after \
+                 the fork"
+            }
             _ => return None,
         })
     }

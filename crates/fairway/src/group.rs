@@ -48,7 +48,7 @@ impl JettyGroup {
     /// It does already, the group is full, or it is a Jetty of another context.
     pub fn join(&self, jetty: &Jetty) -> Result<(), Error> {
         self.check(jetty)?;
-        self.handle.shared.with(|core| core.join_group(self.id, jetty.id()))
+        self.handle.live()?.with(|core| core.join_group(self.id, jetty.id()))
     }
 
     /// Removes a Jetty from the group. Messages that were dispatched to it still arrive there. (A
@@ -58,7 +58,7 @@ impl JettyGroup {
     /// It is no member, or it is a Jetty of another context.
     pub fn leave(&self, jetty: &Jetty) -> Result<(), Error> {
         self.check(jetty)?;
-        self.handle.shared.with(|core| core.leave_group(self.id, jetty.id()))
+        self.handle.live()?.with(|core| core.leave_group(self.id, jetty.id()))
     }
 
     fn check(&self, jetty: &Jetty) -> Result<(), Error> {
@@ -68,7 +68,9 @@ impl JettyGroup {
 
 impl Drop for JettyGroup {
     fn drop(&mut self) {
-        self.handle.shared.with(|core| core.drop_group(self.id));
+        if let Ok(shared) = self.handle.live() {
+            shared.with(|core| core.drop_group(self.id));
+        }
     }
 }
 

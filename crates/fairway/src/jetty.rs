@@ -53,14 +53,14 @@ impl Jetty {
     /// # Errors
     /// [`Error::Parameter`]: the weight is zero.
     pub fn set_share(&self, share: Share) -> Result<(), Error> {
-        let set = self.handle.shared.with(|core| core.nic.set_share(self.id, share));
+        let set = self.handle.live()?.with(|core| core.nic.set_share(self.id, share));
         set.map_err(|error| Error::setup(error, "Jetty", None))
     }
 
     /// Sets a hint for the scheduler, which applies to everything this Jetty sends. The scheduler
     /// defines its meaning.
     pub fn set_hint(&self, hint: u64) {
-        self.handle.shared.with(|core| core.set_hint(self.id, hint));
+        self.handle.here().with(|core| core.set_hint(self.id, hint));
     }
 
     /// Makes the 8-byte word at `offset` of `segment` the hint ([`Jetty::set_hint`]) from now on,
@@ -78,7 +78,7 @@ impl Jetty {
         }
         segment.atomic_u64(offset)?;
         let memory = segment.memory();
-        self.handle.shared.with(|core| core.set_hint_word(self.id, memory, offset as usize));
+        self.handle.live()?.with(|core| core.set_hint_word(self.id, memory, offset as usize));
         Ok(())
     }
 
@@ -94,7 +94,7 @@ impl Jetty {
     ) -> Result<(), Error> {
         let local = local.into().range(&self.handle, true)?;
         let request = ReceiveRequest { id: id.into().value(), local };
-        self.handle.shared.with(|core| core.post_receive(self.id, &request))
+        self.handle.live()?.with(|core| core.post_receive(self.id, &request))
     }
 
     /// Posts several operations at once: `fill` adds them, and all are passed to the NIC together.
@@ -107,6 +107,7 @@ impl Jetty {
         &'a self,
         fill: impl FnOnce(&mut Batch<'a>) -> Result<(), Error>,
     ) -> Result<usize, Error> {
+        let shared = self.handle.live()?;
         let spare = {
             let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::take(&mut *requests)
@@ -115,7 +116,7 @@ impl Jetty {
         let filled = fill(&mut batch);
         let mut requests = batch.into_requests();
         let posted = match filled {
-            Ok(()) => self.handle.shared.with(|core| core.post(self.id, &requests)),
+            Ok(()) => shared.with(|core| core.post(self.id, &requests)),
             Err(error) => Err(error),
         };
         requests.clear();
@@ -125,12 +126,12 @@ impl Jetty {
 
     /// The Jetty's state.
     pub fn state(&self) -> JettyState {
-        self.handle.shared.with(|core| core.nic.jetty_state(self.id))
+        self.handle.here().with(|core| core.nic.jetty_state(self.id))
     }
 
     /// Number of operations of the Jetty that have not completed, including unsignaled ones.
     pub fn outstanding(&self) -> u32 {
-        self.handle.shared.with(|core| core.nic.outstanding(self.id))
+        self.handle.here().with(|core| core.nic.outstanding(self.id))
     }
 
     /// Suspends the Jetty: it accepts no more operations, and peers that send to it have to wait.
@@ -178,13 +179,13 @@ impl Jetty {
     /// [`Error::Timeout`].
     pub fn drain(&self, timeout: Duration) -> Result<(), Error> {
         let awaited = "end of the Jetty's operations";
-        self.handle.shared.wait_for(awaited, Some(timeout), None, |core| {
+        self.handle.live()?.wait_for(awaited, Some(timeout), None, |core| {
             (core.nic.outstanding(self.id) == 0).then_some(())
         })
     }
 
     fn change_state(&self, from: &[JettyState], to: JettyState) -> Result<(), Error> {
-        self.handle.shared.with_quiesced(|core| core.set_jetty_state(self.id, from, to))
+        self.handle.live()?.with_quiesced(|core| core.set_jetty_state(self.id, from, to))
     }
 
     pub(crate) fn id(&self) -> JettyId {
@@ -211,7 +212,7 @@ impl Jetty {
     /// polls, again and again in vain on a host with more busy threads than cores sleeps in it for
     /// up to 200 us, or until a packet arrives.
     pub fn poll(&self, out: &mut Vec<Completion>) -> usize {
-        self.handle.shared.poll(|core| core.take_completions(self.index, out, POLL_MAX))
+        self.handle.here().poll(|core| core.take_completions(self.index, out, POLL_MAX))
     }
 
     /// Returns the next completion. Polls for a moment, then sleeps until there is one.
@@ -221,7 +222,7 @@ impl Jetty {
     pub fn wait(&self, timeout: Duration) -> Result<Completion, Error> {
         let what = Some(WaitCondition::Completion(self.index));
         self.handle
-            .shared
+            .live()?
             .wait_for("completion", Some(timeout), what, |core| core.take_completion(self.index))
             .map(Completion::from)
     }
@@ -229,12 +230,12 @@ impl Jetty {
     /// Returns the next completion as a future for any executor. The background thread drives the
     /// NIC meanwhile.
     pub fn next_completion(&self) -> NextCompletion<'_> {
-        NextCompletion::new(&self.handle.shared, self.index)
+        NextCompletion::new(&self.handle, self.index)
     }
 
     /// Returns the connection that carried the operation, while it exists.
     pub fn peer_of(&self, completion: &Completion) -> Option<Peer> {
-        let state = self.handle.shared.with(|core| core.peer_state(completion.channel))?;
+        let state = self.handle.here().with(|core| core.peer_state(completion.channel))?;
         Some(Peer { handle: self.handle.clone(), state })
     }
 }
@@ -245,7 +246,7 @@ impl<'a> Post<'a> for Jetty {
         let peer = operation.peer();
         let request = operation.request(&self.handle)?;
         let requests = std::slice::from_ref(&request);
-        match self.handle.shared.with(|core| core.post(self.id, requests)) {
+        match self.handle.live()?.with(|core| core.post(self.id, requests)) {
             Ok(_) => Ok(()),
             Err(Error::ShutDown) if !peer.is_alive() => {
                 Err(Error::PeerGone { peer: peer.address() })
@@ -257,7 +258,9 @@ impl<'a> Post<'a> for Jetty {
 
 impl Drop for Jetty {
     fn drop(&mut self) {
-        self.handle.shared.with_quiesced(|core| core.drop_jetty(self.index));
+        if let Ok(shared) = self.handle.live() {
+            shared.with_quiesced(|core| core.drop_jetty(self.index));
+        }
     }
 }
 

@@ -112,13 +112,13 @@ impl Mailbox {
         notification: Notification,
     ) -> Result<(), Error> {
         let (id, range) = (id.into().value(), buffer.range(&self.handle, true)?);
-        self.handle.shared.with(|core| core.post_buffer(self.id, id, range, notification))
+        self.handle.live()?.with(|core| core.post_buffer(self.id, id, range, notification))
     }
 
     /// Runs a poll of the NIC, then appends the epochs that have ended to `out`, and returns their
     /// number (at most 256 at a time). It may sleep as [`crate::Jetty::poll`] does.
     pub fn poll(&self, out: &mut Vec<Epoch>) -> usize {
-        self.handle.shared.poll(|core| {
+        self.handle.here().poll(|core| {
             let epochs = std::iter::from_fn(|| core.take_epoch(self.id)).take(POLL_MAX);
             let before = out.len();
             out.extend(epochs);
@@ -132,12 +132,12 @@ impl Mailbox {
     /// [`Error::Timeout`].
     pub fn wait(&self, timeout: Duration) -> Result<Epoch, Error> {
         let what = Some(WaitCondition::Epoch(self.id.index()));
-        self.handle.shared.wait_for("epoch", Some(timeout), what, |core| core.take_epoch(self.id))
+        self.handle.live()?.wait_for("epoch", Some(timeout), what, |core| core.take_epoch(self.id))
     }
 
     /// Number of the current epoch, from 0: the oldest that has not ended.
     pub fn epoch(&self) -> u64 {
-        self.handle.shared.with(|core| core.nic.mailbox_epoch(self.id)).unwrap_or_default()
+        self.handle.here().with(|core| core.nic.mailbox_epoch(self.id)).unwrap_or_default()
     }
 
     /// Ends the current epoch before it is complete: it accepts no more puts, and ends as soon as
@@ -146,7 +146,7 @@ impl Mailbox {
     /// # Errors
     /// It has no buffer.
     pub fn increment_epoch(&self) -> Result<u64, Error> {
-        self.handle.shared.with(|core| core.increment_epoch(self.id))
+        self.handle.live()?.with(|core| core.increment_epoch(self.id))
     }
 
     /// Goes back by `back` epochs, where 1 is the newest that has ended. Returns the report of that
@@ -157,7 +157,7 @@ impl Mailbox {
     /// # Errors
     /// That epoch is not kept: see [`MailboxOptions::retired`].
     pub fn rewind(&self, back: u32) -> Result<Epoch, Error> {
-        self.handle.shared.with_quiesced(|core| core.rewind(self.id, back))
+        self.handle.live()?.with_quiesced(|core| core.rewind(self.id, back))
     }
 
     /// Closes the mailbox: it accepts no more puts. If `nack`, their senders receive an error;
@@ -167,13 +167,15 @@ impl Mailbox {
     /// # Errors
     /// None as long as the context lives.
     pub fn close(&self, nack: bool) -> Result<(), Error> {
-        self.handle.shared.with(|core| core.close_mailbox(self.id, nack))
+        self.handle.live()?.with(|core| core.close_mailbox(self.id, nack))
     }
 }
 
 impl Drop for Mailbox {
     fn drop(&mut self) {
-        self.handle.shared.with_quiesced(|core| core.drop_mailbox(self.id, self.nack));
+        if let Ok(shared) = self.handle.live() {
+            shared.with_quiesced(|core| core.drop_mailbox(self.id, self.nack));
+        }
     }
 }
 

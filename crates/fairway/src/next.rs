@@ -7,20 +7,20 @@ use std::task::{Context as TaskContext, Poll};
 
 use crate::completion::Completion;
 use crate::core::{WaitCondition, WakeTarget};
-use crate::shared::Shared;
+use crate::shared::Handle;
 
 /// The next completion of a Jetty; see [`crate::Jetty::next_completion`].
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct NextCompletion<'a> {
-    shared: &'a Shared,
+    handle: &'a Handle,
     jetty: usize,
     /// The number of this future's entry among the sleepers, if it has one.
     interest: Option<u64>,
 }
 
 impl<'a> NextCompletion<'a> {
-    pub(crate) fn new(shared: &'a Shared, jetty: usize) -> Self {
-        NextCompletion { shared, jetty, interest: None }
+    pub(crate) fn new(handle: &'a Handle, jetty: usize) -> Self {
+        NextCompletion { handle, jetty, interest: None }
     }
 }
 
@@ -30,7 +30,8 @@ impl Future for NextCompletion<'_> {
     fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Completion> {
         let (jetty, left) = (self.jetty, self.interest.take());
         let waker = task.waker();
-        let completion = self.shared.poll_once(|core| {
+        let shared = self.handle.here();
+        let completion = shared.poll_once(|core| {
             if let Some(number) = left {
                 core.interests.remove(number);
             }
@@ -44,7 +45,7 @@ impl Future for NextCompletion<'_> {
             Err(number) => {
                 self.interest = Some(number);
                 // No thread of the application polls while the task sleeps.
-                self.shared.demand_background();
+                shared.demand_background();
                 Poll::Pending
             }
         }
@@ -53,8 +54,8 @@ impl Future for NextCompletion<'_> {
 
 impl Drop for NextCompletion<'_> {
     fn drop(&mut self) {
-        if let Some(number) = self.interest {
-            self.shared.with(|core| core.interests.remove(number));
+        if let (Some(number), Ok(shared)) = (self.interest, self.handle.live()) {
+            shared.with(|core| core.interests.remove(number));
         }
     }
 }

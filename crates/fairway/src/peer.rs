@@ -111,15 +111,13 @@ impl Peer {
     /// [`Error::PeerGone`]: it is closed already.
     pub fn close(&self) -> Result<(), Error> {
         let gone = Error::PeerGone { peer: self.address() };
-        self.handle
-            .shared
-            .with_quiesced(|core| core.close_channel(self.channel()))
-            .map_err(|_| gone)
+        let shared = self.handle.live()?;
+        shared.with_quiesced(|core| core.close_channel(self.channel())).map_err(|_| gone)
     }
 
     /// Returns the statistics of the connection; all zero once it is gone.
     pub fn stats(&self) -> PeerStats {
-        self.handle.shared.with(|core| peer_stats(core, &self.state))
+        self.handle.here().with(|core| peer_stats(core, &self.state))
     }
 
     pub(crate) fn belongs_to(&self, handle: &Arc<Handle>) -> bool {

@@ -194,6 +194,7 @@ impl Segment {
     /// [`Error::Shared`]: other handles to the segment exist; drop them first. The segment is then
     /// still there, held by them.
     pub fn into_memory(self) -> Result<Memory, Error> {
+        self.inner.handle.live()?;
         let mut inner = Arc::try_unwrap(self.inner).map_err(|_| Error::Shared)?;
         let placeholder = Arc::new(Memory::from_vec(Vec::new()));
         let memory = std::mem::replace(&mut inner.memory, placeholder);
@@ -239,12 +240,13 @@ impl Segment {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        let Ok(shared) = self.handle.live() else { return };
         // Processes on this host lose access, too, although the thread that passes the file out may
         // keep its reference for a moment longer.
         if let Some(share) = self.share.take() {
             share.close();
         }
-        self.handle.shared.with_quiesced(|core| core.deregister(self.id));
+        shared.with_quiesced(|core| core.deregister(self.id));
     }
 }
 

@@ -1,5 +1,6 @@
 //! State that all handles of a context, and its background thread, share.
 
+use std::mem::ManuallyDrop;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::Path;
@@ -10,7 +11,7 @@ use std::time::Instant;
 
 use fairway_observe::{Counters, HostPressure, PressureWatch, StatsExporter, StatsServer};
 use fairway_port::QueueWatch;
-use fairway_runtime::{self as runtime, Locked, Memory, run_background};
+use fairway_runtime::{self as runtime, HomeProcess, Locked, Memory, run_background};
 use fairway_sandbox::{News, Policies, Watcher};
 use fairway_ub::Rights;
 
@@ -98,6 +99,14 @@ impl Shared {
 pub struct Handle {
     /// The core behind its lock.
     pub shared: Arc<Shared>,
+    /// The process that has the threads.
+    home: HomeProcess,
+    helpers: ManuallyDrop<Helpers>,
+}
+
+/// The threads beside those of the application. A child of `fork` has none of them, and leaves
+/// these values alone.
+struct Helpers {
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Shares segments with processes on this host; started with the first such segment.
     neighbours: Mutex<Neighbours>,
@@ -134,13 +143,16 @@ impl Handle {
         // If a later step fails, dropping the handle ends the threads that have been started.
         let handle = Handle {
             shared,
-            threads: Mutex::default(),
-            neighbours,
-            watcher: Mutex::new(watcher),
-            watches: progress_thread,
-            server: OnceLock::new(),
-            exporter: OnceLock::new(),
-            pressure: Mutex::new(None),
+            home: HomeProcess::this(),
+            helpers: ManuallyDrop::new(Helpers {
+                threads: Mutex::default(),
+                neighbours,
+                watcher: Mutex::new(watcher),
+                watches: progress_thread,
+                server: OnceLock::new(),
+                exporter: OnceLock::new(),
+                pressure: Mutex::new(None),
+            }),
         };
         let several = !ios.is_empty();
         for io in ios {
@@ -155,12 +167,34 @@ impl Handle {
         Ok(handle)
     }
 
+    /// Returns the state, unless this is a child of `fork`, where a lock may be held by a thread
+    /// that does not exist.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub(crate) fn live(&self) -> Result<&Shared, Error> {
+        if self.is_forked() { Err(Error::Forked) } else { Ok(&self.shared) }
+    }
+
+    /// As [`Handle::live`], for calls that return no error.
+    ///
+    /// # Panics
+    /// This is a child of `fork`.
+    pub(crate) fn here(&self) -> &Shared {
+        self.live().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// True in a child of the process that has built the context.
+    pub(crate) fn is_forked(&self) -> bool {
+        !self.home.is_this()
+    }
+
     fn spawn(&self, name: String, life: impl FnOnce() + Send + 'static) -> Result<(), Error> {
         let thread = std::thread::Builder::new()
             .name(name)
             .spawn(life)
             .map_err(|error| Error::io("start a thread", error))?;
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        self.helpers.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         Ok(())
     }
 
@@ -173,7 +207,7 @@ impl Handle {
             started.map_err(|error| Error::io("listen for readers of statistics", error))?;
         // This function is called only once, when the context is built, so the value was not set
         // before.
-        let _ = self.server.set(server);
+        let _ = self.helpers.server.set(server);
         Ok(())
     }
 
@@ -183,13 +217,13 @@ impl Handle {
         let started = StatsExporter::start(address, move || snapshot(&shared, begun.elapsed()));
         let doing = || format!("serve metrics at {address}");
         let exporter = started.map_err(|error| Error::io(doing(), error))?;
-        let _ = self.exporter.set(exporter);
+        let _ = self.helpers.exporter.set(exporter);
         Ok(())
     }
 
     /// Address at which metrics are served.
     pub(crate) fn exporter(&self) -> Option<SocketAddr> {
-        self.exporter.get().map(StatsExporter::address)
+        self.helpers.exporter.get().map(StatsExporter::address)
     }
 
     /// Starts to slow down peers, or this side's sending, while the host is short of a resource.
@@ -205,15 +239,15 @@ impl Handle {
             }
         };
         let watch = PressureWatch::start(Path::new("/proc"), queues, options, notify)?;
-        *self.pressure.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch);
+        *self.helpers.pressure.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch);
         Ok(())
     }
 
     /// Changes the policies, and watches the files of the new ones.
     pub(crate) fn set_policy(&self, policies: &Policies) -> Result<(), Error> {
-        let watcher = if self.watches { watch(policies)? } else { None };
+        let watcher = if self.helpers.watches { watch(policies)? } else { None };
         self.shared.with(|core| core.set_policy(policies));
-        let mut current = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.helpers.watcher.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *current, watcher);
         drop(current);
         // Dropping the watcher ends its thread, which may be calling `set_policy` just now.
@@ -232,7 +266,7 @@ impl Handle {
             return None;
         }
         memory.file()?;
-        let mut neighbours = self.neighbours.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut neighbours = self.helpers.neighbours.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*neighbours, Neighbours::NotYet) {
             let address = self.shared.with(|core| core.nic.address());
             *neighbours = match Server::start(address.value()) {
@@ -249,7 +283,7 @@ impl Handle {
 
     /// Stops the background thread, or those of the engines.
     pub(crate) fn stop(&self) {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = self.helpers.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let threads = std::mem::take(&mut *threads);
         if threads.is_empty() {
             return;
@@ -274,6 +308,11 @@ fn watch(policies: &Policies) -> Result<Option<Watcher>, Error> {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        if self.is_forked() {
+            // A child has no thread to join, and what it sent would end connections of its parent.
+            std::mem::forget(self.shared.clone());
+            return;
+        }
         // Threads of engines send the closes before they end; with one engine, this thread does.
         let several = self.shared.outside.several;
         if several {
@@ -281,5 +320,7 @@ impl Drop for Handle {
         }
         self.stop();
         self.shared.with(|core| core.close_all());
+        // SAFETY: the handle is being dropped, so nothing uses the helpers after this.
+        unsafe { ManuallyDrop::drop(&mut self.helpers) };
     }
 }

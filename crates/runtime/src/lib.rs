@@ -30,6 +30,7 @@
 //! | `rnic` | packets as datagrams of an RDMA NIC's queue pairs |
 //! | `passing` | Unix sockets with abstract names, and files that are passed through them |
 //! | `watching` | how often the background thread checks whether the application still polls |
+//! | `process` | whether this is a child of `fork` of the process that made a value |
 //! | `signals` | the signals that threads of the library block |
 //! | `error` | errors of the operating system |
 //! | `shared` | the lock, the threads that poll, the background thread |
@@ -61,6 +62,7 @@ pub mod passing;
 mod placement;
 mod poll;
 mod poll_detector;
+mod process;
 mod protocol;
 mod receiving;
 mod rnic;
@@ -83,6 +85,7 @@ pub use memories::{Memories, MemoryCounters, Unregistered};
 pub use memory::{Gone, Memory, SharedBytes, survive_missing_memory};
 pub use poll::{fire_timers, is_due, poll};
 pub use poll_detector::PollDetector;
+pub use process::HomeProcess;
 pub use protocol::{Eagerness, Parsed, Placing, Protocol, TransmitOf};
 pub use receiving::{handle, handle_arrival};
 pub use rnic::{QueuePairs, RnicService};

@@ -6,7 +6,7 @@ use pyo3::types::PyDict;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::copies::Maps;
-use crate::error::exception;
+use crate::error::{exception, not_forked};
 use crate::memory::{Key, Local};
 use crate::pieces::Job;
 use crate::queue::{Operation, Queue, value};
@@ -50,12 +50,20 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// Fails in a child process that was forked after the context was made.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        not_forked(py, self.lanes.context.is_forked())
+    }
+}
+
 #[pymethods]
 impl Connection {
     /// Executes a request, and returns its result: the previous value of a word for atomics,
     /// otherwise the number of bytes.
     #[pyo3(signature = (request, timeout=None))]
     fn run(&self, py: Python<'_>, request: &Request, timeout: Option<f64>) -> PyResult<u64> {
+        self.check(py)?;
         let timeout = limit(py, timeout)?;
         let lane = self.lanes.take().map_err(|error| exception(py, &error))?;
         if let Err(error) = request.post(py, &lane, &self.peer, 0) {
@@ -70,6 +78,7 @@ impl Connection {
 
     /// Starts a request.
     fn start(&self, py: Python<'_>, request: &Request) -> PyResult<Operation> {
+        self.check(py)?;
         self.queue.begin(py, |jetty, id| request.post(py, jetty, &self.peer, id))
     }
 
@@ -83,6 +92,7 @@ impl Connection {
         key: &Key,
         rows: &[u8],
     ) -> PyResult<Operation> {
+        self.check(py)?;
         let job = Job::new(py, &self.peer, (way, local), key, rows)?;
         let maps = self.maps.as_ref().filter(|_| job.reads());
         let memory = py.detach(|| maps.and_then(|maps| maps.find(&self.peer, key.key())));
@@ -92,8 +102,11 @@ impl Connection {
         }
     }
 
-    /// Closes the connection.
+    /// Closes the connection. Does nothing in a forked child.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if self.lanes.context.is_forked() {
+            return Ok(());
+        }
         py.detach(|| self.peer.close()).map_err(|error| exception(py, &error))
     }
 
@@ -111,6 +124,7 @@ impl Connection {
 
     /// Statistics of the connection.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.check(py)?;
         let stats = py.detach(|| self.peer.stats());
         let to = PyDict::new(py);
         to.set_item("mtu", stats.mtu)?;

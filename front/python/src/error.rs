@@ -23,7 +23,7 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
         Error::TooManyOrders => "LimitReached",
         Error::Parameter { .. } | Error::Number { .. } | Error::OutOfBounds { .. } => "Invalid",
         Error::TooLong { .. } | Error::Width { .. } | Error::Foreign { .. } => "Invalid",
-        Error::ReadOnly => "Invalid",
+        Error::ReadOnly | Error::Forked => "Invalid",
         _ => "Error",
     };
     let status = match error {
@@ -41,6 +41,12 @@ pub(crate) fn failed(py: Python<'_>, error: OperationError) -> PyErr {
 /// Returns the exception for an argument that this crate refuses.
 pub(crate) fn invalid(py: Python<'_>, text: &str) -> PyErr {
     new(py, "Invalid", text, None).unwrap_or_else(|failure| failure)
+}
+
+/// Fails if an object belongs to the process that this one was forked from: its locks may be held
+/// by threads that do not exist here.
+pub(crate) fn not_forked(py: Python<'_>, is_forked: bool) -> PyResult<()> {
+    if is_forked { Err(exception(py, &Error::Forked)) } else { Ok(()) }
 }
 
 /// Returns an exception of this class of `fairway._errors`.

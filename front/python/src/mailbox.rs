@@ -1,10 +1,10 @@
 //! Mailboxes: memory whose buffers the receiver chooses.
 
-use fairway::Epoch;
+use fairway::{Context, Epoch};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::error::exception;
+use crate::error::{exception, not_forked};
 use crate::memory::Local;
 use crate::waiting::{in_slices, limit};
 
@@ -12,11 +12,12 @@ use crate::waiting::{in_slices, limit};
 #[pyclass(frozen, module = "fairway._fairway")]
 pub(crate) struct Mailbox {
     mailbox: fairway::Mailbox,
+    context: Context,
 }
 
 impl Mailbox {
-    pub(crate) fn new(mailbox: fairway::Mailbox) -> Mailbox {
-        Mailbox { mailbox }
+    pub(crate) fn new(mailbox: fairway::Mailbox, context: Context) -> Mailbox {
+        Mailbox { mailbox, context }
     }
 }
 
@@ -45,8 +46,9 @@ impl Mailbox {
 
     /// Number of the current epoch.
     #[getter]
-    fn epoch(&self) -> u64 {
-        self.mailbox.epoch()
+    fn epoch(&self, py: Python<'_>) -> PyResult<u64> {
+        not_forked(py, self.context.is_forked())?;
+        Ok(self.mailbox.epoch())
     }
 
     /// Ends the current epoch before it is complete, and returns its number.
@@ -54,8 +56,11 @@ impl Mailbox {
         self.mailbox.increment_epoch().map_err(|error| exception(py, &error))
     }
 
-    /// Closes the mailbox; later puts are refused.
+    /// Closes the mailbox; later puts are refused. Does nothing in a forked child.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if self.context.is_forked() {
+            return Ok(());
+        }
         self.mailbox.close(true).map_err(|error| exception(py, &error))
     }
 }

@@ -1,5 +1,6 @@
 //! Registered memory of Python objects, and names for places in it and in a peer's memory.
 
+use fairway::embed::HomeProcess;
 use fairway::{Error, Memory, RemoteSlice, Rights, Segment, SegmentKey};
 use pyo3::prelude::*;
 use std::ops::Range;
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::error::{exception, invalid};
+use crate::error::{exception, invalid, not_forked};
 use crate::waiting::in_slices;
 
 /// Why an operation on a closed segment fails.
@@ -34,11 +35,19 @@ pub(crate) struct Registration {
 
 /// What a registration and the operations on it share. It can be dropped by a thread that is not
 /// attached to the interpreter.
-pub(crate) struct Held(Mutex<Option<Registered>>);
+pub(crate) struct Held {
+    registered: Mutex<Option<Registered>>,
+    home: HomeProcess,
+}
 
 impl Held {
+    fn new(segment: Segment, owner: Py<PyAny>) -> Arc<Held> {
+        let registered = Mutex::new(Some(Registered { segment, owner }));
+        Arc::new(Held { registered, home: HomeProcess::this() })
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Registered>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.registered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Calls `act` with the segment, which must not be cloned; `None` if it has been closed.
@@ -49,8 +58,12 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if let Some(registered) = self.lock().take() {
-            registered.end();
+        let registered = self.registered.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(registered) = registered.take() else { return };
+        match self.home.is_this() {
+            true => _ = registered.end(),
+            // The parent's registration stays; the object in this process is dropped.
+            false => release(registered.owner),
         }
     }
 }
@@ -112,8 +125,7 @@ impl Registration {
         let memory = unsafe { Memory::from_raw(start, length) };
         let segment = context.register(memory, rights)?;
         let key = segment.key();
-        let held = Arc::new(Held(Mutex::new(Some(Registered { segment, owner }))));
-        Ok(Registration { held, key })
+        Ok(Registration { held: Held::new(segment, owner), key })
     }
 
     /// Registers `length` bytes of zeros that processes on this host may map. Also returns the file
@@ -129,9 +141,8 @@ impl Registration {
         let file = memory.file().map(|file| file.try_clone_to_owned().map_err(io));
         let file = file.ok_or(Error::MemoryGone)??;
         let segment = context.register(memory, rights)?;
-        let (key, owner) = (segment.key(), py.None());
-        let held = Arc::new(Held(Mutex::new(Some(Registered { segment, owner }))));
-        Ok((Registration { held, key }, file))
+        let key = segment.key();
+        Ok((Registration { held: Held::new(segment, py.None()), key }, file))
     }
 
     /// Calls `act` with the segment, which must not be cloned.
@@ -140,6 +151,7 @@ impl Registration {
         py: Python<'_>,
         act: impl FnOnce(&Segment) -> Result<T, Error>,
     ) -> PyResult<T> {
+        not_forked(py, !self.held.home.is_this())?;
         match self.held.with(act) {
             Some(done) => done.map_err(|error| exception(py, &error)),
             None => Err(invalid(py, CLOSED)),
@@ -158,11 +170,15 @@ impl Registration {
     /// Whether the registration has ended.
     #[getter]
     fn closed(&self) -> bool {
-        self.held.lock().is_none()
+        self.held.home.is_this() && self.held.lock().is_none()
     }
 
-    /// Ends the registration, and waits until no operation can touch the memory.
+    /// Ends the registration, and waits until no operation can touch the memory. Does nothing in a
+    /// forked child.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.held.home.is_this() {
+            return Ok(());
+        }
         let Some(registered) = self.held.lock().take() else { return Ok(()) };
         let ended = Mutex::new(registered.end());
         in_slices(py, Duration::MAX, |slice| {

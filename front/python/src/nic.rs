@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use crate::connection::{Connection, Lanes};
 use crate::endpoint::Endpoint;
-use crate::error::{exception, invalid};
+use crate::error::{exception, invalid, not_forked};
 use crate::mailbox::Mailbox;
 use crate::memory::{Lent, Registration, rights};
 use crate::queue::Queue;
@@ -32,6 +32,11 @@ pub(crate) struct Nic {
 }
 
 impl Nic {
+    /// Fails in a child process that was forked after the context was made.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        not_forked(py, self.context.is_forked())
+    }
+
     fn connection(&self, peer: fairway::Peer) -> Connection {
         Connection::new(peer, self.maps, self.lanes.clone(), self.queue.clone())
     }
@@ -60,8 +65,9 @@ impl Nic {
     }
 
     /// Local addresses of the sockets.
-    fn addresses(&self) -> Vec<String> {
-        self.context.local_addrs().iter().map(ToString::to_string).collect()
+    fn addresses(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.check(py)?;
+        Ok(self.context.local_addrs().iter().map(ToString::to_string).collect())
     }
 
     /// Registers `length` writable bytes at `address`, which exist as long as `owner` does.
@@ -102,6 +108,7 @@ impl Nic {
         timeout: f64,
         patient: bool,
     ) -> PyResult<Connection> {
+        self.check(py)?;
         let (context, timeout) = (self.context.clone(), limit(py, Some(timeout))?);
         let connect = move || match patient {
             false => context.connect(server, timeout),
@@ -111,8 +118,9 @@ impl Nic {
     }
 
     /// The connections that are alive.
-    fn connections(&self) -> Vec<Connection> {
-        self.context.peers().into_iter().map(|peer| self.connection(peer)).collect()
+    fn connections(&self, py: Python<'_>) -> PyResult<Vec<Connection>> {
+        self.check(py)?;
+        Ok(self.context.peers().into_iter().map(|peer| self.connection(peer)).collect())
     }
 
     /// Creates an endpoint for messages.
@@ -133,11 +141,15 @@ impl Nic {
     fn mailbox(&self, py: Python<'_>, settings: &Bound<'_, PyDict>) -> PyResult<Mailbox> {
         let options = mailbox_options(settings)?;
         let made = self.context.create_mailbox(&options);
-        made.map(Mailbox::new).map_err(|error| exception(py, &error))
+        let mailbox = made.map_err(|error| exception(py, &error))?;
+        Ok(Mailbox::new(mailbox, self.context.clone()))
     }
 
-    /// Closes all connections and ends the background threads.
+    /// Closes all connections and ends the background threads. Does nothing in a forked child.
     fn close(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
+        if self.context.is_forked() {
+            return Ok(());
+        }
         let (context, timeout) = (self.context.clone(), limit(py, Some(timeout))?);
         let closed = on_thread(py, move || context.shutdown(timeout));
         self.queue.close();
@@ -147,7 +159,9 @@ impl Nic {
 
 impl Drop for Nic {
     fn drop(&mut self) {
-        self.queue.close();
+        if !self.context.is_forked() {
+            self.queue.close();
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! for them; for tasks of asyncio it makes a descriptor readable that the event loop watches. An
 //! operation of many pieces has one number for all of them, and ends with the last one.
 
+use fairway::embed::HomeProcess;
 use fairway::{Completion, Context, Error, Jetty, JettyOptions, RemoteMemory};
 use pyo3::prelude::*;
 use std::collections::HashMap;
@@ -16,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::copies::{self, Copy};
-use crate::error::{exception, failed, invalid};
+use crate::error::{exception, failed, invalid, not_forked};
 use crate::memory::CLOSED;
 use crate::pieces::{Backlog, Job};
 use crate::waiting::{in_slices, limit};
@@ -212,6 +213,7 @@ pub(crate) struct State {
     ended: Condvar,
     /// Whether one call started many pieces.
     is_many: bool,
+    home: HomeProcess,
 }
 
 struct Ending {
@@ -231,7 +233,7 @@ impl State {
         let (outcome, failure, reactors) = (None, None, Vec::new());
         let ending = Ending { outcome, left: pieces.unwrap_or(1), bytes: 0, failure, reactors };
         let (ending, ended) = (Mutex::new(ending), Condvar::new());
-        State { ending, ended, is_many: pieces.is_some() }
+        State { ending, ended, is_many: pieces.is_some(), home: HomeProcess::this() }
     }
 
     /// Takes a completion. Returns whether the operation has ended.
@@ -319,6 +321,13 @@ pub(crate) struct Operation {
     state: Arc<State>,
 }
 
+impl Operation {
+    /// Fails in a child process that was forked after the operation was started.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        not_forked(py, !self.state.home.is_this())
+    }
+}
+
 #[pymethods]
 impl Operation {
     /// The operation's number, by which a reactor names it.
@@ -328,13 +337,15 @@ impl Operation {
     }
 
     /// Whether the operation has ended, in success or failure.
-    fn done(&self) -> bool {
-        lock(&self.state.ending).outcome.is_some()
+    fn done(&self, py: Python<'_>) -> PyResult<bool> {
+        self.check(py)?;
+        Ok(lock(&self.state.ending).outcome.is_some())
     }
 
     /// Waits for the end of the operation and returns its result.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<u64> {
+        self.check(py)?;
         let timeout = limit(py, timeout)?;
         match in_slices(py, timeout, |slice| self.state.wait(slice))? {
             Outcome::Done(completion) => value(py, completion),
@@ -347,13 +358,14 @@ impl Operation {
 
     /// Lets the end of the operation wake an event loop. Returns true if it has ended already; then
     /// nothing is woken.
-    fn watch(&self, reactor: &Reactor) -> bool {
+    fn watch(&self, py: Python<'_>, reactor: &Reactor) -> PyResult<bool> {
+        self.check(py)?;
         let mut ending = lock(&self.state.ending);
         let is_done = ending.outcome.is_some();
         if !is_done {
             ending.reactors.push(reactor.signal.clone());
         }
-        is_done
+        Ok(is_done)
     }
 }
 

@@ -70,7 +70,8 @@ fn python_moves_memory() {
         return;
     }
     let package = package(&extension());
-    let said = run(&["test_memory", "test_pieces", "test_kv_cache", "test_docs"], &package);
+    let said =
+        run(&["test_memory", "test_ends", "test_pieces", "test_kv_cache", "test_docs"], &package);
     eprint!("{said}");
     let ran = said.lines().filter(|line| line.ends_with("... ok")).count();
     assert!(ran >= 32, "{ran} tests ran\n{said}");

@@ -1,0 +1,144 @@
+"""Tests of ends: of contexts, segments, waits and processes. They need the extension module."""
+
+import os
+import subprocess
+import sys
+import traceback
+import unittest
+
+import fairway
+
+# Far longer than any step takes: a test that reaches it has hung.
+LIMIT = 60
+
+
+def in_child(work):
+    """Runs `work` in a forked child, and returns what it printed and its exit status."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writer, repr(work()).encode())
+            os._exit(0)
+        except BaseException:
+            os.write(writer, traceback.format_exc().encode())
+            os._exit(1)
+    os.close(writer)
+    with open(reader, "rb") as output:
+        text = output.read().decode()
+    return text, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def run(program, *arguments):
+    """Runs a program in an interpreter of its own, and returns its output, errors and status."""
+    command = [sys.executable, "-W", "ignore", "-c", program, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+    return done.stdout, done.stderr, done.returncode
+
+
+class Pair(unittest.TestCase):
+    """Two contexts, connected."""
+
+    def setUp(self):
+        self.owner = fairway.Context("127.0.0.1")
+        self.addCleanup(self.owner.close)
+        self.context = fairway.Context("127.0.0.1", timeout=LIMIT)
+        self.addCleanup(self.context.close)
+        self.peer = self.context.connect(self.owner.address)
+
+
+class ForkTest(Pair):
+    def setUp(self):
+        super().setUp()
+        self.there = self.owner.register(4096)
+        self.here = self.context.register(4096)
+        self.jetty = self.context.jetty()
+        self.mailbox = self.context.mailbox(7)
+        self.operation = self.peer.write_async(self.here, self.there.key)
+        self.operation.wait(LIMIT)
+
+    def assert_parent_works(self):
+        for number in range(100):
+            self.here[:8] = number.to_bytes(8, "little")
+            self.peer.write(self.here[:8], self.there.key, 8 * number)
+        places = range(0, 800, 8)
+        there = [int.from_bytes(self.there[at:at + 8], "little") for at in places]
+        self.assertEqual(there, list(range(100)))
+        self.assertTrue(self.peer.alive)
+
+    def test_every_call_in_a_forked_child_is_refused(self):
+        key = self.there.key
+        calls = {
+            "write": lambda: self.peer.write(self.here, key),
+            "write_async": lambda: self.peer.write_async(self.here, key),
+            "fetch_add": lambda: self.peer.fetch_add(key, 0, 1),
+            "read_many": lambda: self.peer.read_many(self.here, key, [(0, 0, 8)]),
+            "stats": lambda: self.peer.stats(),
+            "register": lambda: self.context.register(8),
+            "connect": lambda: self.context.connect(self.owner.address),
+            "address": lambda: self.context.address,
+            "peers": lambda: self.context.peers(),
+            "new jetty": lambda: self.context.jetty(),
+            "jetty.post": lambda: self.jetty.post(self.here),
+            "jetty.wait": lambda: self.jetty.wait(),
+            "mailbox.post": lambda: self.mailbox.post(self.here),
+            "mailbox.wait": lambda: self.mailbox.wait(),
+            "epoch": lambda: self.mailbox.epoch,
+            "operation.wait": lambda: self.operation.wait(),
+        }
+
+        def child():
+            ended = {}
+            for name, call in calls.items():
+                try:
+                    ended[name] = call()
+                except fairway.Invalid as error:
+                    ended[name] = "forked from" in str(error)
+            return ended
+
+        text, status = in_child(child)
+        self.assertEqual((text, status), (repr(dict.fromkeys(calls, True)), 0))
+        self.assert_parent_works()
+
+    def test_forked_child_closes_and_drops_without_effect_on_the_parent(self):
+        def child():
+            self.here.close()
+            self.mailbox.close()
+            self.peer.close()
+            self.context.close()
+            del self.here, self.mailbox, self.jetty, self.operation, self.peer, self.context
+            del self.there, self.owner
+            return "done"
+
+        text, status = in_child(child)
+        self.assertEqual((text, status), ("'done'", 0))
+        self.assert_parent_works()
+
+    def test_forked_child_ends_its_interpreter_and_the_parent_goes_on(self):
+        program = """
+import fairway, os, sys
+owner = fairway.Context("127.0.0.1")
+there = owner.register(64)
+with fairway.Context("127.0.0.1") as context:
+    peer = context.connect(owner.address)
+    here = context.register(bytearray(b"by the parent"))
+    peer.write(here, there.key)
+    child = os.fork()
+    if child == 0:
+        sys.exit(3)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    print(peer.write(here, there.key, 20), bytes(there[20:33]))
+"""
+        self.assertEqual(run(program), ("3\n13 b'by the parent'\n", "", 0))
+
+    def test_forked_child_uses_a_context_of_its_own(self):
+        address, key = self.owner.address, self.there.key
+
+        def child():
+            with fairway.Context("127.0.0.1", timeout=LIMIT) as own:
+                here = own.register(bytearray(b"from the child"))
+                return own.connect(address).write(here, key, 1000)
+
+        self.assertEqual(in_child(child), ("14", 0))
+        self.assertEqual(bytes(self.there[1000:1014]), b"from the child")
+        self.assert_parent_works()
