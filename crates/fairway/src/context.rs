@@ -195,7 +195,7 @@ impl Context {
     /// Sleeps until the epoch that `record` was posted with has ended.
     ///
     /// # Errors
-    /// [`Error::Timeout`].
+    /// As [`Context::wait_until`].
     pub fn wait_record(&self, record: &EpochRecord, timeout: Duration) -> Result<(), Error> {
         self.wait_until(|| record.is_done(), timeout)
     }
@@ -204,14 +204,18 @@ impl Context {
     /// must not call any method of it, because the context is locked meanwhile.
     ///
     /// # Errors
-    /// [`Error::Timeout`].
+    /// [`Error::Timeout`]; [`Error::ShutDown`] if `done` returns false after the context was shut
+    /// down.
     pub fn wait_until(
         &self,
         mut done: impl FnMut() -> bool,
         timeout: Duration,
     ) -> Result<(), Error> {
         let shared = self.handle.live()?;
-        shared.wait_for("what is waited for", Some(timeout), None, |_| done().then_some(()))
+        shared.wait_for("what is waited for", Some(timeout), None, |core| match done() {
+            true => Some(Ok(())),
+            false => core.is_shut_down().then_some(Err(Error::ShutDown)),
+        })?
     }
 
     /// Connects to the context that has a socket at `server`: a [`SocketAddr`], an address and a
@@ -325,11 +329,14 @@ impl Context {
     /// Waits for the next event and returns it.
     ///
     /// # Errors
-    /// [`Error::Timeout`].
+    /// [`Error::Timeout`]; [`Error::ShutDown`] when the context was shut down and all events have
+    /// been returned.
     pub fn wait_event(&self, timeout: Duration) -> Result<Event, Error> {
         let shared = self.handle.live()?;
-        let notice =
-            shared.wait_for("event", Some(timeout), None, |core| core.notices.pop_front())?;
+        let notice = shared.wait_for("event", Some(timeout), None, |core| {
+            let notice = core.notices.pop_front().map(Ok);
+            notice.or_else(|| core.is_shut_down().then_some(Err(Error::ShutDown)))
+        })??;
         Ok(self.event(notice))
     }
 
@@ -432,6 +439,10 @@ impl Context {
 
     /// Closes all connections, waits until the peers have acknowledged that or `timeout` is over,
     /// and stops the background thread. Everything that is posted after this fails.
+    ///
+    /// Operations under way and posted receives complete as flushed, and buffers that were posted
+    /// to mailboxes belong to the application again. Waits return what has ended by then, and after
+    /// that fail with [`Error::ShutDown`], also those that were begun before.
     ///
     /// # Errors
     /// [`Error::Timeout`]: some peer has not answered; it is all closed nonetheless.

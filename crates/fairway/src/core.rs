@@ -1,6 +1,7 @@
 //! The NIC behind the lock: the protocol, the sockets, and the tables of the objects on them.
 
 mod channels;
+mod ending;
 mod hints;
 mod interests;
 mod jetties;
@@ -371,6 +372,12 @@ impl Core {
         self.engines[io.engine as usize].unsent = !io.outbox.is_idle();
     }
 
+    /// Records that an engine's thread has ended, and its packets with it.
+    pub(crate) fn note_gone(&mut self, engine: u32) {
+        self.engines[engine as usize].unsent = false;
+        self.free_released_memory();
+    }
+
     /// True if no packet that waits to be sent, or is being sent, refers to memory.
     fn has_nothing_unsent(&self) -> bool {
         self.engines.iter().all(|engine| !engine.unsent)
@@ -462,6 +469,7 @@ impl Core {
         jetty: JettyId,
         requests: &[WorkRequest],
     ) -> Result<usize, Error> {
+        self.check_running()?;
         let now = clock::now();
         let mut posted = 0;
         for request in requests {
@@ -488,6 +496,7 @@ impl Core {
         jetty: JettyId,
         request: &ReceiveRequest,
     ) -> Result<(), Error> {
+        self.check_running()?;
         self.nic.post_receive(jetty, request).map_err(|error| Error::post(error, None))
     }
 
@@ -516,18 +525,6 @@ impl Core {
         }
         self.wants_send = true;
         Ok(())
-    }
-
-    pub(crate) fn close_all(&mut self) {
-        if self.state == State::Running {
-            self.state = State::ShutDown;
-        }
-        self.changes += 1;
-        self.connecting.abandon_all(&mut self.nic);
-        for state in self.peer_states() {
-            // The peer is alive, so its channel can be closed.
-            let _ = self.close_channel(state.channel);
-        }
     }
 
     pub(crate) fn simulate_crash(&mut self) {

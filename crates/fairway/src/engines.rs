@@ -60,7 +60,9 @@ struct IoGuard<'a> {
 
 impl Drop for IoGuard<'_> {
     fn drop(&mut self) {
-        self.shared.lock().core.io_in_flight &= !(1 << self.engine);
+        let mut locked = self.shared.lock();
+        locked.core.io_in_flight &= !(1 << self.engine);
+        locked.core.note_gone(self.engine);
     }
 }
 

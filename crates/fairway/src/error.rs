@@ -131,6 +131,11 @@ pub enum Error {
     },
     /// Other handles to the segment still exist.
     Shared,
+    /// Memory of the segment is posted, and peers may write to it.
+    Posted {
+        /// The object to which it is posted, or one of them.
+        to: PostedTo,
+    },
     /// The context has been shut down.
     ShutDown,
     /// The context was built by the process that this one was forked from.
@@ -178,6 +183,32 @@ pub enum Error {
         /// The peer's reason.
         reason: Refusal,
     },
+}
+
+/// An object to which memory is posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PostedTo {
+    /// A Jetty, as the buffer of a receive.
+    Jetty {
+        /// The Jetty's number.
+        number: u32,
+    },
+    /// A mailbox, as the buffer of an epoch.
+    Mailbox {
+        /// The mailbox's address; `None` for the catch-all.
+        address: Option<u64>,
+    },
+}
+
+impl fmt::Display for PostedTo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PostedTo::Jetty { number } => write!(f, "Jetty {number}"),
+            PostedTo::Mailbox { address: Some(address) } => write!(f, "mailbox {address:#x}"),
+            PostedTo::Mailbox { address: None } => f.write_str("the mailbox without an address"),
+        }
+    }
 }
 
 /// The reason why a peer refused a connection.
@@ -455,6 +486,11 @@ impl fmt::Display for Error {
             Error::Width { operation, length } => write!(
                 f,
                 "a {operation} can't have {length} bytes: use 1 to 64, or a READ or WRITE"
+            ),
+            Error::Posted { to } => write!(
+                f,
+                "memory of the segment is posted to {to}: receive into it, or drop the object, \
+                 before the segment"
             ),
             Error::Foreign { what } => {
                 write!(f, "the {what} belongs to another context: use objects of one context")

@@ -11,7 +11,7 @@ use fairway_ub::{JettyState, ReceiveRequest, WorkRequest};
 use crate::batch::Batch;
 use crate::blocking::Lanes;
 use crate::completion::{Completion, WrId};
-use crate::core::WaitCondition;
+use crate::core::{Core, WaitCondition};
 use crate::error::Error;
 use crate::next::NextCompletion;
 use crate::peer::Peer;
@@ -218,17 +218,16 @@ impl Jetty {
     /// Returns the next completion. Polls for a moment, then sleeps until there is one.
     ///
     /// # Errors
-    /// [`Error::Timeout`].
+    /// [`Error::Timeout`]; [`Error::ShutDown`] when the context was shut down and all completions
+    /// have been returned.
     pub fn wait(&self, timeout: Duration) -> Result<Completion, Error> {
         let what = Some(WaitCondition::Completion(self.index));
-        self.handle
-            .live()?
-            .wait_for("completion", Some(timeout), what, |core| core.take_completion(self.index))
-            .map(Completion::from)
+        let next = |core: &mut Core| core.next_completion(self.index);
+        self.handle.live()?.wait_for("completion", Some(timeout), what, next)?
     }
 
     /// Returns the next completion as a future for any executor. The background thread drives the
-    /// NIC meanwhile.
+    /// NIC meanwhile. The future fails as [`Jetty::wait`] does, and has no time limit.
     pub fn next_completion(&self) -> NextCompletion<'_> {
         NextCompletion::new(&self.handle, self.index)
     }

@@ -116,7 +116,7 @@ pub use completion::{Completion, OperationError, WrId};
 pub use context::Context;
 pub use datapath::{DatapathKind, UnknownDatapath};
 pub use epoch::{Epoch, EpochNote};
-pub use error::{Error, Refusal};
+pub use error::{Error, PostedTo, Refusal};
 pub use event::Event;
 pub use fairway_observe::{
     ControlLatency, Counters, HostPressure, HostPressureError, HostReading, HostResource,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use fairway_ub::{MailboxId, RemoteMailbox};
 
 use crate::completion::WrId;
-use crate::core::WaitCondition;
+use crate::core::{Core, WaitCondition};
 use crate::error::Error;
 use crate::record::EpochRecord;
 use crate::segment::LocalSlice;
@@ -129,22 +129,24 @@ impl Mailbox {
     /// Returns the next epoch that has ended. Polls for a moment, then sleeps until there is one.
     ///
     /// # Errors
-    /// [`Error::Timeout`].
+    /// [`Error::Timeout`]; [`Error::ShutDown`] when the context was shut down and all epochs have
+    /// been returned.
     pub fn wait(&self, timeout: Duration) -> Result<Epoch, Error> {
         let what = Some(WaitCondition::Epoch(self.id.index()));
-        self.handle.live()?.wait_for("epoch", Some(timeout), what, |core| core.take_epoch(self.id))
+        let next = |core: &mut Core| core.next_epoch(self.id);
+        self.handle.live()?.wait_for("epoch", Some(timeout), what, next)?
     }
 
     /// Number of the current epoch, from 0: the oldest that has not ended.
     pub fn epoch(&self) -> u64 {
-        self.handle.here().with(|core| core.nic.mailbox_epoch(self.id)).unwrap_or_default()
+        self.handle.here().with(|core| core.mailbox_epoch(self.id)).unwrap_or_default()
     }
 
     /// Ends the current epoch before it is complete: it accepts no more puts, and ends as soon as
     /// the puts under way have ended. Returns its number.
     ///
     /// # Errors
-    /// It has no buffer.
+    /// It has no buffer, or the context was shut down.
     pub fn increment_epoch(&self) -> Result<u64, Error> {
         self.handle.live()?.with(|core| core.increment_epoch(self.id))
     }

@@ -7,6 +7,7 @@ use std::task::{Context as TaskContext, Poll};
 
 use crate::completion::Completion;
 use crate::core::{WaitCondition, WakeTarget};
+use crate::error::Error;
 use crate::shared::Handle;
 
 /// The next completion of a Jetty; see [`crate::Jetty::next_completion`].
@@ -25,23 +26,23 @@ impl<'a> NextCompletion<'a> {
 }
 
 impl Future for NextCompletion<'_> {
-    type Output = Completion;
+    type Output = Result<Completion, Error>;
 
-    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Completion> {
+    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let (jetty, left) = (self.jetty, self.interest.take());
         let waker = task.waker();
-        let shared = self.handle.here();
+        let shared = self.handle.live()?;
         let completion = shared.poll_once(|core| {
             if let Some(number) = left {
                 core.interests.remove(number);
             }
-            core.take_completion(jetty).ok_or_else(|| {
+            core.next_completion(jetty).ok_or_else(|| {
                 core.interests
                     .add(WaitCondition::Completion(jetty), WakeTarget::Task(waker.clone()))
             })
         });
         match completion {
-            Ok(completion) => Poll::Ready(completion.into()),
+            Ok(completion) => Poll::Ready(completion),
             Err(number) => {
                 self.interest = Some(number);
                 // No thread of the application polls while the task sleeps.

@@ -391,8 +391,8 @@ impl Core {
         }
         let mut interests = std::mem::take(&mut self.interests);
         interests.collect_due(|what| match what {
-            WaitCondition::Completion(jetty) => self.has_completion(jetty),
-            WaitCondition::Epoch(mailbox) => self.has_epoch(mailbox),
+            WaitCondition::Completion(jetty) => self.has_completion(jetty) || self.has_ended(jetty),
+            WaitCondition::Epoch(mailbox) => self.has_epoch(mailbox) || self.is_shut_down(),
             WaitCondition::Change(seen) => self.changes != seen,
         });
         self.interests = interests;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use fairway_runtime::{Memory, SharedBytes};
 use fairway_ub::{LocalRange, SegmentId};
 
-use crate::error::Error;
+use crate::error::{Error, PostedTo};
 use crate::key::SegmentKey;
 use crate::same_host::Share;
 use crate::shared::Handle;
@@ -192,9 +192,14 @@ impl Segment {
     ///
     /// # Errors
     /// [`Error::Shared`]: other handles to the segment exist; drop them first. The segment is then
-    /// still there, held by them.
+    /// still there, held by them. [`Error::Posted`]: memory of the segment is posted to a Jetty or
+    /// a mailbox ([`Segment::posted_to`]); the registration has ended, and the memory is freed when
+    /// nothing of it is posted.
     pub fn into_memory(self) -> Result<Memory, Error> {
         self.inner.handle.live()?;
+        if let Some(to) = self.posted_to() {
+            return Err(Error::Posted { to });
+        }
         let mut inner = Arc::try_unwrap(self.inner).map_err(|_| Error::Shared)?;
         let placeholder = Arc::new(Memory::from_vec(Vec::new()));
         let memory = std::mem::replace(&mut inner.memory, placeholder);
@@ -212,6 +217,13 @@ impl Segment {
                 }
             }
         })
+    }
+
+    /// Returns an object to which memory of the segment is posted: a Jetty, for a receive into which
+    /// no message arrives yet, or a mailbox. The memory can be returned when there is none, or
+    /// after [`crate::Context::shutdown`].
+    pub fn posted_to(&self) -> Option<PostedTo> {
+        self.inner.handle.here().with(|core| core.posted_to(self.inner.id))
     }
 
     pub(crate) fn memory(&self) -> &Arc<Memory> {

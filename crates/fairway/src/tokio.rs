@@ -89,9 +89,9 @@ impl Jetty {
     /// Returns the next completion.
     ///
     /// # Errors
-    /// [`Error::Timeout`].
+    /// As [`Jetty::wait`].
     pub async fn wait_async(&self, timeout: Duration) -> Result<Completion, Error> {
-        within(timeout, self.next_completion()).await
+        within(timeout, self.next_completion()).await?
     }
 
     async fn complete_async(

@@ -34,6 +34,8 @@ pub struct Memory {
     backing: Backing,
     /// The memory whose bytes these are, if they have several values ([`Memory::shares`]).
     owner: Option<Arc<Memory>>,
+    /// A value that is dropped after the memory was freed ([`Memory::keeping`]).
+    kept: Option<Box<dyn Send + Sync>>,
 }
 
 /// The origin of memory, which determines how it is freed.
@@ -124,7 +126,7 @@ impl Memory {
         let mut vector = ManuallyDrop::new(vector);
         let backing = Backing::Vector { capacity: vector.capacity() };
         let start = NonNull::new(vector.as_mut_ptr()).unwrap_or(NonNull::dangling());
-        Memory { start, length: vector.len(), writable: true, backing, owner: None }
+        Memory { start, length: vector.len(), writable: true, backing, owner: None, kept: None }
     }
 
     /// Maps a whole file. If `writable`, changes to the memory, here or by peers, are written to
@@ -156,7 +158,25 @@ impl Memory {
     /// nothing else is mapped there instead: operations on them fail then.
     pub unsafe fn from_raw(start: NonNull<u8>, length: usize) -> Memory {
         guard::install();
-        Memory { start, length, writable: true, backing: Backing::Borrowed, owner: None }
+        Memory {
+            start,
+            length,
+            writable: true,
+            backing: Backing::Borrowed,
+            owner: None,
+            kept: None,
+        }
+    }
+
+    /// Keeps a value, such as the owner of memory that was given to [`Memory::from_raw`], until
+    /// nothing uses the memory any more, and drops it then. Any thread may do that, while it holds
+    /// the lock of a context: the value's destructor must neither call a method of a context nor
+    /// wait.
+    #[must_use]
+    pub fn keeping(mut self, value: impl Send + Sync + 'static) -> Memory {
+        let before = self.kept.take();
+        self.kept = Some(Box::new((value, before)));
+        self
     }
 
     /// Returns `count` values of the same bytes, each of which can be registered with a context of
@@ -184,6 +204,7 @@ impl Memory {
             writable,
             backing: Backing::Borrowed,
             owner: Some(Arc::clone(&owner)),
+            kept: None,
         };
         (0..count).map(|_| share()).collect()
     }
@@ -213,11 +234,15 @@ impl Memory {
             None => {}
         }
         if let Backing::Vector { capacity } = self.backing {
+            let kept = self.kept.take();
             let memory = ManuallyDrop::new(self);
             // SAFETY: these are the parts of a vector that `from_vec` forgot, and `memory`, which
             // would free them, is forgotten in turn. Registered memory is held by the NIC, so a
             // `Memory` that can be moved here is not in use any more.
-            return unsafe { Vec::from_raw_parts(memory.start.as_ptr(), memory.length, capacity) };
+            let vector =
+                unsafe { Vec::from_raw_parts(memory.start.as_ptr(), memory.length, capacity) };
+            drop(kept);
+            return vector;
         }
         let mut bytes = vec![0; self.length];
         for (index, piece) in bytes.chunks_mut(PAGE).enumerate() {
@@ -286,14 +311,26 @@ fn map(length: usize, protection: i32, flags: i32, file: i32) -> Result<Memory, 
     let writable = protection & libc::PROT_WRITE != 0;
     if length == 0 {
         let start = NonNull::dangling();
-        return Ok(Memory { start, length, writable, backing: Backing::Empty, owner: None });
+        return Ok(Memory {
+            start,
+            length,
+            writable,
+            backing: Backing::Empty,
+            owner: None,
+            kept: None,
+        });
     }
     // SAFETY: the kernel chooses the address, so nothing existing is replaced.
     let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, file, 0) };
     match NonNull::new(start.cast::<u8>()) {
-        Some(start) if start.as_ptr().cast() != libc::MAP_FAILED => {
-            Ok(Memory { start, length, writable, backing: Backing::Mapped, owner: None })
-        }
+        Some(start) if start.as_ptr().cast() != libc::MAP_FAILED => Ok(Memory {
+            start,
+            length,
+            writable,
+            backing: Backing::Mapped,
+            owner: None,
+            kept: None,
+        }),
         _ => Err(SystemError::new(format!("map {length} bytes"), std::io::Error::last_os_error())),
     }
 }

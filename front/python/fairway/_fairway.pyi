@@ -5,6 +5,8 @@ from typing_extensions import Buffer, Self
 
 __version__: str
 
+def stop_releases() -> None: ...
+
 class View(Buffer):
     """Bytes of an owner, as a writable buffer. It has the buffer protocol in every version."""
 

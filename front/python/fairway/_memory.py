@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import bisect
 import dataclasses
 import mmap
@@ -22,6 +23,9 @@ except ImportError as error:
         "it here (make wheel in the repository)") from error
 
 from ._buffers import Pieces, bytes_of, rows_of
+
+# Before the interpreter ends, because a thread that called into it after that would end the process.
+atexit.register(_fairway.stop_releases)
 
 Key = _fairway.Key
 
@@ -68,7 +72,12 @@ class Segment(_fairway.View):
 
     def close(self) -> None:
         """Ends the registration: peers are refused from now on. Waits until no operation can touch
-        the memory any more. Closing a slice ends the registration of the whole."""
+        the memory any more. Closing a slice ends the registration of the whole.
+
+        Raises:
+            Invalid: Memory of the segment is posted to a Jetty or a mailbox. Wait for what arrives
+                in it, drop that object, or close the context first.
+        """
         self._registration.close()
 
     def __enter__(self) -> Segment:
@@ -547,7 +556,8 @@ class Context:
 
     def close(self, timeout: float = 1.0) -> None:
         """Closes all connections, waits up to `timeout` seconds for the peers to acknowledge that,
-        and ends the background threads. Operations fail after this."""
+        and ends the background threads. Operations fail after this, waits raise `PeerGone`, and
+        buffers that are posted belong to the program again."""
         try:
             self._native.close(timeout)
         except TimeoutError:

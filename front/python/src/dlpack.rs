@@ -215,5 +215,5 @@ unsafe extern "C" fn free_versioned(managed: *mut Versioned) {
 /// Drops the owner, on whichever thread the consumer frees the tensor.
 #[expect(clippy::boxed_local, reason = "it is the box that is freed")]
 fn free<T>(exported: Box<Exported<T>>) {
-    crate::memory::release(exported.owner);
+    crate::releases::release(exported.owner);
 }

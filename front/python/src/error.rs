@@ -23,7 +23,7 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
         Error::TooManyOrders => "LimitReached",
         Error::Parameter { .. } | Error::Number { .. } | Error::OutOfBounds { .. } => "Invalid",
         Error::TooLong { .. } | Error::Width { .. } | Error::Foreign { .. } => "Invalid",
-        Error::ReadOnly | Error::Forked => "Invalid",
+        Error::ReadOnly | Error::Forked | Error::Posted { .. } => "Invalid",
         _ => "Error",
     };
     let status = match error {

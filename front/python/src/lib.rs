@@ -11,8 +11,9 @@
 //! **Invariants.** The extension uses the stable ABI of Python 3.9 only; the slots of the buffer
 //! protocol, which joined that ABI in 3.11, are those of every version since 3.9. No thread waits
 //! while it holds the interpreter: a wait runs in slices, and signals are handled between them.
-//! Memory of a Python object is held until no operation can touch it, even after a time-out. The
-//! threads that this crate starts call into Python only to drop such an object.
+//! Memory of a Python object is held until no operation can touch it, even after a time-out. One of
+//! the threads that this crate starts calls into Python, to drop such objects (`releases`), and ends
+//! before the interpreter does.
 //!
 //! **How to test:** `cargo test -p fairway-python` builds the extension and runs the tests in
 //! Python under `front/python/tests`.
@@ -31,6 +32,7 @@ mod nic;
 mod pieces;
 mod queue;
 mod ranks;
+mod releases;
 mod request;
 mod view;
 mod waiting;
@@ -53,6 +55,7 @@ fn _fairway(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<queue::Reactor>()?;
     module.add_class::<ranks::Ranks>()?;
     module.add_class::<ranks::Pending>()?;
+    module.add_function(wrap_pyfunction!(releases::stop_releases, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_address, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_capsule, module)?)
 }

@@ -6,24 +6,15 @@ use pyo3::prelude::*;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
-use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use crate::error::{exception, invalid, not_forked};
+use crate::releases::release;
 use crate::waiting::in_slices;
 
 /// Why an operation on a closed segment fails.
 pub(crate) const CLOSED: &str = "the segment has been closed: register the memory again";
-
-/// Drops an object from a thread that need not be attached to the interpreter. At the end of the
-/// process, when there is no interpreter any more, the object stays.
-pub(crate) fn release(object: Py<PyAny>) {
-    let mut held = Some(object);
-    Python::try_attach(|_| drop(held.take()));
-    std::mem::forget(held);
-}
 
 /// Memory of a Python object that is registered with a NIC. The object is held until the
 /// registration has ended and no operation can touch the memory.
@@ -41,9 +32,8 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    fn new(segment: Segment, owner: Py<PyAny>) -> Arc<Held> {
-        let registered = Mutex::new(Some(Registered { segment, owner }));
-        Arc::new(Held { registered, home: HomeProcess::this() })
+    fn new(registered: Registered) -> Arc<Held> {
+        Arc::new(Held { registered: Mutex::new(Some(registered)), home: HomeProcess::this() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Registered>> {
@@ -56,47 +46,81 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+struct Registered {
+    context: fairway::Context,
+    segment: Segment,
+    owner: Arc<Owner>,
+}
+
+/// The object with the memory. It is held until no operation can touch that.
+#[derive(Default)]
+struct Owner(Mutex<Ownership>);
+
+#[derive(Default)]
+struct Ownership {
+    /// `None` if a call that closes the segment has taken it, or the memory is not an object's.
+    object: Option<Py<PyAny>>,
+    /// Whether no operation can touch the memory any more.
+    ended: bool,
+}
+
+impl Owner {
+    fn lock(&self) -> MutexGuard<'_, Ownership> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.lock().ended
+    }
+}
+
+/// Dropped with the registered memory.
+struct Keeper(Arc<Owner>);
+
+impl Drop for Keeper {
     fn drop(&mut self) {
-        let registered = self.registered.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let Some(registered) = registered.take() else { return };
-        match self.home.is_this() {
-            true => _ = registered.end(),
-            // The parent's registration stays; the object in this process is dropped.
-            false => release(registered.owner),
+        let mut owner = self.0.lock();
+        owner.ended = true;
+        if let Some(object) = owner.object.take() {
+            release(object);
         }
     }
 }
 
-struct Registered {
-    segment: Segment,
-    owner: Py<PyAny>,
-}
-
 impl Registered {
-    /// Ends the registration on a thread of its own, which waits for operations under way and then
-    /// drops the owner.
-    fn end(self) -> Receiver<()> {
-        let (sender, receiver) = mpsc::channel();
-        let Registered { segment, owner } = self;
-        let work = move || {
-            // No clone of the segment exists, so this cannot fail. If it did, the memory might
-            // still be in use: the owner stays for ever.
-            match segment.into_memory() {
-                Ok(memory) => {
-                    drop(memory);
-                    release(owner);
+    /// Registers memory whose owner is `object`, if it has one.
+    fn new(
+        context: &fairway::Context,
+        (memory, object): (Memory, Option<Py<PyAny>>),
+        rights: Rights,
+    ) -> Result<Registered, Error> {
+        let owner = Arc::new(Owner(Mutex::new(Ownership { object, ended: false })));
+        let memory = memory.keeping(Keeper(owner.clone()));
+        let segment = context.register(memory, rights)?;
+        Ok(Registered { context: context.clone(), segment, owner })
+    }
+
+    /// Ends the registration, and waits until no operation can touch the memory. If the wait is
+    /// interrupted, the owner is dropped later.
+    fn close(self, py: Python<'_>) -> PyResult<()> {
+        let Registered { context, segment, owner } = self;
+        // This thread drops the object when the wait is over, so that the caller may change it.
+        let object = owner.lock().object.take();
+        py.detach(|| drop(segment));
+        let closed = in_slices(py, Duration::MAX, |slice| {
+            match context.wait_until(|| owner.has_ended(), slice) {
+                // A poll or two of a context that was shut down free the memory.
+                Err(Error::ShutDown) => {
+                    Err(Error::Timeout { awaited: "release of the segment", waited: slice })
                 }
-                Err(_) => std::mem::forget(owner),
+                ended => ended,
             }
-            // The receiver is gone if no call waits.
-            let _ = sender.send(());
-        };
-        let started = thread::Builder::new().name("fairway-release".into()).spawn(work);
-        // Without a thread the closure is dropped with all that it holds. Memory that operations
-        // may touch must not be freed, and aborting is the only other way to prevent that.
-        started.expect("the system has a thread for the release of memory");
-        receiver
+        });
+        let mut ownership = owner.lock();
+        if !ownership.ended {
+            ownership.object = object;
+        }
+        closed
     }
 }
 
@@ -119,19 +143,17 @@ impl Registration {
     ) -> Result<Registration, Error> {
         let Lent { address, length, owner } = lent;
         let start = NonNull::new(address as *mut u8).unwrap_or(NonNull::dangling());
-        // SAFETY: the owner is held until `into_memory` has returned the memory, and no code makes
-        // Rust references to it. Python code may write to the bytes while a peer does, which mixes
+        // SAFETY: the memory keeps its owner, and no code makes Rust references to it. Python code may write to the bytes while a peer does, which mixes
         // the bytes of both, as it may for shared memory of any kind.
         let memory = unsafe { Memory::from_raw(start, length) };
-        let segment = context.register(memory, rights)?;
-        let key = segment.key();
-        Ok(Registration { held: Held::new(segment, owner), key })
+        let registered = Registered::new(context, (memory, Some(owner)), rights)?;
+        let key = registered.segment.key();
+        Ok(Registration { held: Held::new(registered), key })
     }
 
     /// Registers `length` bytes of zeros that processes on this host may map. Also returns the file
     /// behind them, so that Python has a mapping of its own.
     pub(crate) fn shared(
-        py: Python<'_>,
         context: &fairway::Context,
         length: usize,
         rights: Rights,
@@ -140,9 +162,9 @@ impl Registration {
         let io = |source| Error::Io { doing: "share memory".into(), source };
         let file = memory.file().map(|file| file.try_clone_to_owned().map_err(io));
         let file = file.ok_or(Error::MemoryGone)??;
-        let segment = context.register(memory, rights)?;
-        let key = segment.key();
-        Ok((Registration { held: Held::new(segment, py.None()), key }, file))
+        let registered = Registered::new(context, (memory, None), rights)?;
+        let key = registered.segment.key();
+        Ok((Registration { held: Held::new(registered), key }, file))
     }
 
     /// Calls `act` with the segment, which must not be cloned.
@@ -173,23 +195,21 @@ impl Registration {
         self.held.home.is_this() && self.held.lock().is_none()
     }
 
-    /// Ends the registration, and waits until no operation can touch the memory. Does nothing in a
-    /// forked child.
+    /// Ends the registration, and waits until no operation can touch the memory. Fails if memory is
+    /// posted to a Jetty or a mailbox. Does nothing in a forked child.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         if !self.held.home.is_this() {
             return Ok(());
         }
-        let Some(registered) = self.held.lock().take() else { return Ok(()) };
-        let ended = Mutex::new(registered.end());
-        in_slices(py, Duration::MAX, |slice| {
-            let ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
-            match ended.recv_timeout(slice) {
-                Err(mpsc::RecvTimeoutError::Timeout) => {
-                    Err(Error::Timeout { awaited: "release of the segment", waited: slice })
-                }
-                Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => Ok(()),
-            }
-        })
+        // The lock keeps others from posting the memory meanwhile.
+        let mut held = self.held.lock();
+        let Some(registered) = &*held else { return Ok(()) };
+        if let Some(to) = registered.segment.posted_to() {
+            return Err(exception(py, &Error::Posted { to }));
+        }
+        let registered = held.take();
+        drop(held);
+        registered.map_or(Ok(()), |registered| registered.close(py))
     }
 }
 

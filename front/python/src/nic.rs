@@ -94,7 +94,7 @@ impl Nic {
         rights: &str,
     ) -> PyResult<(Registration, i32)> {
         let rights = self::rights(py, rights)?;
-        let made = Registration::shared(py, &self.context, length, rights);
+        let made = Registration::shared(&self.context, length, rights);
         let (registration, file) = made.map_err(|error| exception(py, &error))?;
         Ok((registration, file.into_raw_fd()))
     }

@@ -158,9 +158,14 @@ impl Queue {
     fn run(&self) {
         let mut done = Vec::new();
         while self.await_operations() {
-            if let Ok(completion) = self.jetty.wait(ROUND) {
-                done.push(completion);
-                self.jetty.poll(&mut done);
+            match self.jetty.wait(ROUND) {
+                Ok(completion) => {
+                    done.push(completion);
+                    self.jetty.poll(&mut done);
+                }
+                Err(Error::Timeout { .. }) => {}
+                // Nothing follows: the operations that are left were not posted.
+                Err(_) => break,
             }
             let pieces = done.drain(..).filter(|completion| self.complete(*completion)).count();
             lock(&self.backlog).land(pieces);

@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use crate::error::{exception, invalid, named};
-use crate::memory::release;
 use crate::waiting::limit;
 
 /// Longest time for which a wait leaves signals unhandled.
@@ -360,8 +359,6 @@ impl Drop for Pending {
             drop(held);
         }
         // Only now can no operation touch the buffers any more.
-        if let Some(keep) = self.keep.take() {
-            release(keep);
-        }
+        drop(self.keep.take());
     }
 }

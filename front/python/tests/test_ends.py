@@ -1,10 +1,14 @@
 """Tests of ends: of contexts, segments, waits and processes. They need the extension module."""
 
+import asyncio
+import gc
 import os
 import subprocess
 import sys
+import threading
 import traceback
 import unittest
+import weakref
 
 import fairway
 
@@ -142,3 +146,112 @@ with fairway.Context("127.0.0.1") as context:
         self.assertEqual(in_child(child), ("14", 0))
         self.assertEqual(bytes(self.there[1000:1014]), b"from the child")
         self.assert_parent_works()
+
+
+class CloseTest(Pair):
+    def test_waits_end_when_the_context_is_closed(self):
+        jetty, mailbox = self.owner.jetty(), self.owner.mailbox(7)
+        segment = self.owner.register(64)
+        jetty.post(segment[0:32])
+        mailbox.post(segment[32:64])
+        begun = threading.Barrier(5)
+        ended = {}
+
+        def wait(name, call):
+            begun.wait()
+            try:
+                while True:
+                    ended[name] = call()
+            except fairway.Error as error:
+                ended[name] = type(error)
+
+        async def awaited(inbox):
+            return await inbox.wait_async()
+
+        waits = {
+            "jetty": lambda: jetty.wait(LIMIT),
+            "mailbox": lambda: mailbox.wait(LIMIT),
+            "jetty in a loop": lambda: asyncio.run(awaited(jetty)),
+            "mailbox in a loop": lambda: asyncio.run(awaited(mailbox)),
+        }
+        threads = [threading.Thread(target=wait, args=item) for item in waits.items()]
+        for thread in threads:
+            thread.start()
+        begun.wait()
+        self.owner.close()
+        for thread in threads:
+            thread.join(LIMIT)
+        self.assertEqual(ended, dict.fromkeys(waits, fairway.PeerGone))
+        for call in (lambda: jetty.post(segment), mailbox.end_epoch, jetty.wait, mailbox.wait):
+            with self.assertRaisesRegex(fairway.PeerGone, "shut down"):
+                call()
+        mailbox.close()
+
+    def test_posted_segment_is_not_closed_and_the_error_names_the_inbox(self):
+        segment = self.owner.register(bytearray(4096))
+        jetty, mailbox = self.owner.jetty(), self.owner.mailbox(0x77)
+        jetty.post(segment[0:64])
+        mailbox.post(segment[64:128])
+        with self.assertRaisesRegex(fairway.Invalid, f"posted to Jetty {jetty.number}:"):
+            segment.close()
+        self.assertFalse(segment.closed)
+        self.peer.send(self.context.register(bytearray(b"still open")), jetty.number)
+        self.assertEqual(bytes(jetty.wait(LIMIT).data), b"still open")
+        with self.assertRaisesRegex(fairway.Invalid, "posted to mailbox 0x77:"):
+            segment.close()
+        del mailbox
+        segment.close()
+        self.assertTrue(segment.closed)
+
+    def test_segment_is_closed_after_its_context_with_all_that_is_posted(self):
+        memory = bytearray(4096)
+        segment = self.owner.register(memory)
+        jetty, mailbox = self.owner.jetty(), self.owner.mailbox(7)
+        jetty.post(segment[0:64])
+        mailbox.post(segment[64:128])
+        self.owner.close()
+        segment.close()
+        self.assertTrue(segment.closed)
+        del segment, jetty, mailbox
+        gc.collect()
+        memory.extend(b"more")
+
+
+class ReleaseTest(Pair):
+    def test_segments_are_released_by_one_thread(self):
+        class Owned(bytearray):
+            pass
+
+        owners = [Owned(64) for _ in range(100)]
+        gone = [weakref.ref(owner) for owner in owners]
+        segments = [self.owner.register(owner) for owner in owners]
+        # A segment that can't be released yet delays no other.
+        held = self.owner.register(64)
+        jetty = self.owner.jetty()
+        jetty.post(held[0:8])
+        jetty._posted.clear()
+        del held, owners, segments
+        gc.collect()
+        while any(reference() is not None for reference in gone):
+            os.sched_yield()
+        named = []
+        for task in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{task}/comm") as name:
+                named.append(name.read().strip())
+        self.assertEqual(named.count("fairway-release"), 1)
+
+    def test_interpreter_ends_with_and_just_after_segments(self):
+        program = """
+import gc
+import sys
+import fairway
+context = fairway.Context("127.0.0.1")
+segments = [context.register(64) for _ in range(4000)]
+if sys.argv[1] == "dropped":
+    segments.clear()
+    gc.collect()
+    context.register(64)
+print("ends")
+"""
+        for how in ("dropped", "open"):
+            self.assertEqual(run(program, how), ("ends\n", "", 0))

@@ -174,8 +174,13 @@ impl Operations {
             let completion = self.jetty.wait(nap);
             table = lock(&self.table);
             table.led = false;
-            if let Ok(completion) = completion {
-                table.record_completion(&completion);
+            match completion {
+                Ok(completion) => table.record_completion(&completion),
+                Err(fairway::Error::ShutDown) => {
+                    self.changed.notify_all();
+                    return Err(Failure::of(Status::Cancelled));
+                }
+                Err(_) => {}
             }
             // Waiting threads check for ended operations, and one of them becomes leader if this
             // thread was it.

@@ -34,6 +34,16 @@ impl Jetties {
         index
     }
 
+    /// The Jetties of the application.
+    pub(super) fn live(&self) -> impl Iterator<Item = JettyId> {
+        self.live.iter().flatten().map(|record| record.id)
+    }
+
+    /// The Jetty at this index.
+    pub(super) fn at(&self, index: usize) -> Option<JettyId> {
+        Some(self.live.get(index)?.as_ref()?.id)
+    }
+
     fn is_live(&self, id: JettyId) -> bool {
         self.live.iter().flatten().any(|record| record.id == id)
     }
@@ -155,9 +165,10 @@ impl Core {
         Ok(())
     }
 
-    /// Reports a change of a Jetty's state to the application, if it still has the Jetty.
+    /// Reports a change of a Jetty's state to the application, if it still has the Jetty and the
+    /// context.
     pub(crate) fn notice_jetty(&mut self, id: JettyId, notice: Notice) {
-        if self.jetties.is_live(id) {
+        if self.jetties.is_live(id) && !self.is_shut_down() {
             self.notice(notice);
         }
     }

@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use fairway_ub::{EpochDone, LocalRange, MailboxId};
+use fairway_ub::{EpochDone, LocalRange, MailboxId, SegmentId};
 
 use super::Core;
-use crate::error::Error;
+use crate::error::{Error, PostedTo};
 
 /// The mailboxes of the application, by index.
 #[derive(Default)]
@@ -19,6 +19,9 @@ pub(super) struct Mailboxes {
 
 struct Record {
     id: MailboxId,
+    address: Option<u64>,
+    /// Number of the epoch in which the mailbox was when the context was shut down.
+    last_epoch: u64,
     /// Buffers that are posted, by a local number that grows.
     posted: BTreeMap<u64, Posted>,
     next: u64,
@@ -59,6 +62,8 @@ impl Core {
         }
         live[id.index()] = Some(Record {
             id,
+            address: options.address,
+            last_epoch: 0,
             posted: BTreeMap::new(),
             next: 0,
             done: VecDeque::new(),
@@ -93,6 +98,7 @@ impl Core {
     }
 
     pub(crate) fn increment_epoch(&mut self, mailbox: MailboxId) -> Result<u64, Error> {
+        self.check_running()?;
         let ended = self.nic.increment_epoch(mailbox);
         self.drain_epochs();
         ended.map_err(|error| Error::mailbox(error, None))
@@ -116,6 +122,9 @@ impl Core {
     }
 
     pub(crate) fn close_mailbox(&mut self, mailbox: MailboxId, nack: bool) -> Result<(), Error> {
+        if self.is_shut_down() {
+            return Ok(());
+        }
         let closed = self.nic.close_mailbox(mailbox, nack);
         self.drain_epochs();
         closed.map_err(|error| Error::mailbox(error, None))
@@ -132,6 +141,32 @@ impl Core {
         self.changes += 1;
         self.wants_send = true;
         self.drain_events();
+    }
+
+    /// Takes the buffers of all mailboxes back, and ends the mailboxes. Epochs that have ended
+    /// before can still be polled.
+    pub(super) fn release_mailboxes(&mut self) {
+        self.drain_epochs();
+        for record in self.mailboxes.live.iter_mut().flatten() {
+            record.last_epoch = self.nic.mailbox_epoch(record.id).unwrap_or(record.last_epoch);
+            // A mailbox that was released before is not there any more.
+            let _ = self.nic.close_mailbox(record.id, true);
+            let _ = self.nic.release_mailbox(record.id);
+        }
+        self.teardown_epoch = self.teardown_epoch.wrapping_add(1);
+    }
+
+    /// Number of the current epoch of a mailbox.
+    pub(crate) fn mailbox_epoch(&mut self, mailbox: MailboxId) -> Option<u64> {
+        let epoch = self.nic.mailbox_epoch(mailbox);
+        epoch.or_else(|| Some(self.mailboxes.get(mailbox)?.last_epoch))
+    }
+
+    /// Returns a mailbox that has a buffer in this segment.
+    pub(super) fn mailbox_with_buffer_in(&self, segment: SegmentId) -> Option<PostedTo> {
+        let mut live = self.mailboxes.live.iter().flatten();
+        let record = live.find(|record| self.nic.has_buffer_in(record.id, segment))?;
+        Some(PostedTo::Mailbox { address: record.address })
     }
 
     /// Reports the epochs that have ended.

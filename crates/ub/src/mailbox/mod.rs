@@ -290,6 +290,14 @@ impl Mailboxes {
         Ok(())
     }
 
+    /// True if the mailbox has a buffer in this segment: one that is posted, being filled, or kept.
+    pub(crate) fn has_buffer_in(&self, id: MailboxId, segment: u32) -> bool {
+        let Some(mailbox) = self.named(id) else { return false };
+        let record = &self.records[mailbox];
+        let mut buffers = (record.kept..record.end).filter_map(|epoch| self.buffer(mailbox, epoch));
+        buffers.any(|buffer| self.buffers[buffer].segment == segment)
+    }
+
     /// Ends the streams of a peer that is gone. Its unfinished puts are cancelled one by one, by
     /// the caller.
     pub(crate) fn forget_channel(&mut self, channel: u32) {

@@ -1,7 +1,7 @@
 //! Creation, states and removal of Jetties and of Jetty groups.
 
 use super::{UbDevice, channel_of};
-use crate::api::{Event, Grant, GroupConfig, JettyConfig, JettyState, SetupError};
+use crate::api::{Event, Grant, GroupConfig, JettyConfig, JettyState, SegmentId, SetupError};
 use crate::injected_bug::InjectedBug;
 use fairway_policy::Share;
 use fairway_wire::JettyId;
@@ -77,6 +77,13 @@ impl UbDevice {
     /// Number of operations of a Jetty that have not completed.
     pub fn outstanding(&self, id: JettyId) -> u32 {
         self.shared.jetties.outstanding(id)
+    }
+
+    /// True if a receive into this segment is posted to a Jetty: one into which no message arrives
+    /// yet.
+    pub fn has_receive_in(&self, id: JettyId, segment: SegmentId) -> bool {
+        let is_jetty = self.shared.jetties.get(id).is_some();
+        is_jetty && self.shared.jetties.has_receive_in(id, segment.number())
     }
 
     /// Changes a Jetty's state: from ready to suspended and back; from either to the error state,

@@ -1,7 +1,9 @@
 //! Mailboxes of a NIC: receiver-owned memory (RVMA §III, §IV).
 
 use super::UbDevice;
-use crate::api::{EpochDone, LocalRange, MailboxConfig, MailboxId, PostError, SetupError};
+use crate::api::{
+    EpochDone, LocalRange, MailboxConfig, MailboxId, PostError, SegmentId, SetupError,
+};
 
 impl UbDevice {
     /// Creates a mailbox (`RVMA_Init_window`, RVMA §III-C).
@@ -50,6 +52,11 @@ impl UbDevice {
     /// RVMA §III-C).
     pub fn mailbox_epoch(&self, mailbox: MailboxId) -> Option<u64> {
         self.shared.mailboxes.epoch(mailbox)
+    }
+
+    /// True if a mailbox has a buffer in this segment: one that is posted, being filled, or kept.
+    pub fn has_buffer_in(&self, mailbox: MailboxId, segment: SegmentId) -> bool {
+        self.shared.mailboxes.has_buffer_in(mailbox, segment.number())
     }
 
     /// Ends the current epoch before its threshold (`RVMA_Win_inc_epoch`, RVMA §III-C): it takes no

@@ -59,6 +59,22 @@ impl Jetties {
         self.receives[self.last_receive(id)?].next
     }
 
+    /// True if a receive into this segment is posted to a Jetty.
+    pub(crate) fn has_receive_in(&self, id: JettyId, segment: u32) -> bool {
+        let Some(last) = self.last_receive(id) else { return false };
+        let mut at = last;
+        loop {
+            let receive = &self.receives[at];
+            if receive.segment == segment {
+                return true;
+            }
+            match receive.next {
+                Some(next) if next != last => at = next,
+                _ => return false,
+            }
+        }
+    }
+
     /// The receive posted last of those that a Jetty takes, which form a ring.
     fn last_receive(&self, id: JettyId) -> Option<Index<Receive>> {
         self.jetties[self.receive_source(id)?].last_receive
