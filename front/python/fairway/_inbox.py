@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import collections
 import dataclasses
+import itertools
+import time
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from ._errors import Invalid, Timeout
@@ -13,7 +15,8 @@ if TYPE_CHECKING:
     from . import _fairway
     from ._memory import Context, Segment
 
-# Seconds for which a thread waits on behalf of a task before it looks whether the task is there.
+# Seconds for which a thread waits before it looks whether another one has taken what it waits for:
+# one that waits on behalf of a task does so for this long after the task was cancelled.
 _ROUND = 0.2
 
 
@@ -52,11 +55,13 @@ class Message:
 class _Inbox:
     """What mailboxes and Jetties share: posted buffers, and waits."""
 
+    _AWAITED: str
+
     def __init__(self, context: Context, native: "Union[_fairway.Mailbox, _fairway.Endpoint]"
                  ) -> None:
         self._context, self._inbox = context, native
         self._posted: "dict[int, Segment]" = {}
-        self._next = 0
+        self._numbers = itertools.count(1)
         # What arrived for tasks that had been cancelled by then.
         self._ready: "collections.deque[Any]" = collections.deque()
 
@@ -64,19 +69,41 @@ class _Inbox:
         """Adds a buffer: a segment, a slice of one, or an array in one. It may be written by peers
         until a wait returns it."""
         segment = self._context._as_segment(buffer)
-        self._next += 1
-        self._inbox.post(segment._local, self._next)
-        self._posted[self._next] = segment
+        number = next(self._numbers)
+        # In the table before another thread can receive into it.
+        self._posted[number] = segment
+        try:
+            self._inbox.post(segment._local, number)
+        except BaseException:
+            del self._posted[number]
+            raise
 
     def _arrival(self, timeout: Optional[float]) -> Any:
         limit = self._context.timeout if timeout is None else timeout
-        return self._ready.popleft() if self._ready else self._inbox.wait(limit)
+        ends = None if limit is None else time.monotonic() + limit
+        left = limit
+        while True:
+            try:
+                return self._ready.popleft()
+            except IndexError:
+                pass
+            try:
+                return self._inbox.wait(_ROUND if left is None else min(left, _ROUND))
+            except Timeout:
+                if ends is None:
+                    continue
+                if left <= 0 and not self._ready:
+                    raise Timeout(f"no {self._AWAITED} within {limit} s: wait longer, or check the "
+                                  "peer") from None
+                left = max(ends - time.monotonic(), 0)
 
     async def _arrival_async(self) -> Any:
         loop = asyncio.get_running_loop()
-        while not self._ready:
-            await loop.run_in_executor(None, self._collect)
-        return self._ready.popleft()
+        while True:
+            try:
+                return self._ready.popleft()
+            except IndexError:
+                await loop.run_in_executor(None, self._collect)
 
     def _collect(self) -> None:
         try:
@@ -101,6 +128,7 @@ class Mailbox(_Inbox):
     They are created by `Context.mailbox`.
     """
 
+    _AWAITED = "epoch"
     _SETTINGS = ("key", "epoch_puts", "epoch_bytes", "stream", "refuse_when_empty", "retired")
 
     def __init__(self, context: Context, address: Optional[int], **settings: Any) -> None:
@@ -154,6 +182,8 @@ class Mailbox(_Inbox):
 
 class Jetty(_Inbox):
     """Receives messages, each in a buffer that was posted before. Created by `Context.jetty`."""
+
+    _AWAITED = "message"
 
     def __init__(self, context: Context, number: Optional[int], depth: int, token: int) -> None:
         self._native = context._native.jetty(number, depth, token)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import bisect
 import dataclasses
 import mmap
 import os
@@ -14,6 +13,7 @@ from typing import Any, Generator, Optional, Union
 from . import _inbox
 from ._errors import Invalid, PeerGone
 from ._loops import Watcher
+from ._places import Places
 
 try:
     from . import _fairway
@@ -450,9 +450,8 @@ class Context:
         self.timeout = timeout
         self._native = _fairway.Nic({"bind": bind, "port": port, "paths": paths, "policy": policy,
                                      **settings})
-        # Whole segments by address, for the memory of arrays.
-        self._starts: list[int] = []
-        self._segments: "list[weakref.ref[Segment]]" = []
+        # For the memory of arrays.
+        self._places = Places()
         self._watchers: "weakref.WeakKeyDictionary[Any, Watcher]" = weakref.WeakKeyDictionary()
 
     @property
@@ -512,9 +511,7 @@ class Context:
                place: "tuple[int, int]") -> Segment:
         address, length = place
         segment = _segment(_Whole(self, registration), owner, address, (0, length))
-        at = bisect.bisect_right(self._starts, address)
-        self._starts.insert(at, address)
-        self._segments.insert(at, weakref.ref(segment))
+        self._places.add(segment)
         return segment
 
     def connect(self, server: str, timeout: Optional[float] = None, *,
@@ -591,16 +588,11 @@ class Context:
         if isinstance(memory, Segment):
             return memory
         address, length, _ = bytes_of(memory)
-        at = bisect.bisect_right(self._starts, address)
-        while at > 0:
-            at -= 1
-            segment = self._segments[at]()
-            if segment is None or segment.closed:
-                del self._starts[at], self._segments[at]
-                continue
-            offset = address - segment._address
-            if offset + length <= len(segment):
-                return segment._part(offset, length)
+        # A forked child must not wait for the lock, which a thread of its parent may have held.
+        self._native.check()
+        segment = self._places.find(address, length)
+        if segment is not None:
+            return segment
         raise Invalid(
             f"these {length} bytes are in no open segment of this context: register the object "
             "(context.register) and keep the segment, or use memory of a segment")

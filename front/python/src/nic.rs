@@ -32,11 +32,6 @@ pub(crate) struct Nic {
 }
 
 impl Nic {
-    /// Fails in a child process that was forked after the context was made.
-    fn check(&self, py: Python<'_>) -> PyResult<()> {
-        not_forked(py, self.context.is_forked())
-    }
-
     fn connection(&self, peer: fairway::Peer) -> Connection {
         Connection::new(peer, self.maps, self.lanes.clone(), self.queue.clone())
     }
@@ -62,6 +57,11 @@ impl Nic {
         let lanes = Arc::new(Lanes::new(context.clone()));
         let maps = context.datapath().shares_memory();
         Ok(Nic { lanes, context, queue, maps })
+    }
+
+    /// Fails in a child process that was forked after the context was made.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        not_forked(py, self.context.is_forked())
     }
 
     /// Local addresses of the sockets.

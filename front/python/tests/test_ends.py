@@ -7,10 +7,12 @@ import subprocess
 import sys
 import threading
 import traceback
+import types
 import unittest
 import weakref
 
 import fairway
+from fairway import _inbox
 
 # Far longer than any step takes: a test that reaches it has hung.
 LIMIT = 60
@@ -215,6 +217,100 @@ class CloseTest(Pair):
         del segment, jetty, mailbox
         gc.collect()
         memory.extend(b"more")
+
+
+class FakeInbox:
+    """Stands for a native mailbox or Jetty whose events the test chooses."""
+
+    def __init__(self, post=None, wait=None):
+        self.post, self.wait = post, wait
+
+    def inbox(self):
+        segment = types.SimpleNamespace(_local=None)
+        context = types.SimpleNamespace(timeout=LIMIT, _as_segment=lambda _: segment)
+        inbox = _inbox._Inbox(context, self)
+        inbox._AWAITED = "message"
+        return inbox
+
+
+class InboxTest(unittest.TestCase):
+    def test_message_that_a_cancelled_task_takes_is_returned_to_a_thread_that_waits(self):
+        main, waits = threading.current_thread(), threading.Event()
+
+        def wait(_):
+            if threading.current_thread() is not main:
+                # The thread of the cancelled task takes the message while this one waits.
+                waits.wait(LIMIT)
+                return "the message"
+            waits.set()
+            raise fairway.Timeout("nothing is left for this thread")
+
+        inbox = FakeInbox(wait=wait).inbox()
+
+        async def run():
+            with self.assertRaises(asyncio.TimeoutError):
+                await asyncio.wait_for(inbox._arrival_async(), 0.001)
+            return inbox._arrival(LIMIT)
+
+        self.assertEqual(asyncio.run(run()), "the message")
+
+    def test_timeout_of_a_wait_in_rounds_names_the_whole_limit(self):
+        def wait(limit):
+            raise fairway.Timeout(f"nothing within {limit}")
+
+        inbox = FakeInbox(wait=wait).inbox()
+        with self.assertRaisesRegex(fairway.Timeout, "^no message within 0 s: wait longer"):
+            inbox._arrival(0)
+
+    def test_message_may_arrive_while_its_buffer_is_being_posted(self):
+        posted = []
+
+        def post(_, number):
+            # What other threads may do meanwhile: post another buffer, and receive into this one.
+            posted.append(number)
+            if len(posted) == 1:
+                inbox.post("another buffer")
+                self.assertIsNotNone(inbox._posted.pop(number))
+
+        inbox = FakeInbox(post=post).inbox()
+        inbox.post("a buffer")
+        self.assertEqual((posted, list(inbox._posted)), ([1, 2], [2]))
+
+    def test_buffer_that_cannot_be_posted_is_not_held(self):
+        def post(_, number):
+            raise fairway.LimitReached("too many")
+
+        inbox = FakeInbox(post=post).inbox()
+        with self.assertRaises(fairway.LimitReached):
+            inbox.post("a buffer")
+        self.assertEqual(inbox._posted, {})
+
+
+class ThreadsTest(Pair):
+    def test_threads_register_and_find_memory_at_the_same_time(self):
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        self.addCleanup(sys.setswitchinterval, before)
+        failures = []
+
+        def work():
+            try:
+                for _ in range(300):
+                    memory = [bytearray(64) for _ in range(4)]
+                    segments = [self.context.register(piece) for piece in memory]
+                    for piece, segment in zip(memory, segments):
+                        found = self.context._as_segment(memoryview(piece)[8:16])
+                        if (found.offset, found.key) != (8, segment.key):
+                            failures.append("another segment")
+            except Exception as error:
+                failures.append(repr(error))
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(LIMIT)
+        self.assertEqual(failures, [])
 
 
 class ReleaseTest(Pair):
