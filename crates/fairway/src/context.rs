@@ -386,7 +386,8 @@ impl Context {
         self.handle.here().with(|core| core.congestion_stats())
     }
 
-    /// The statistics that `fairway top` receives of this context ([`crate::Builder::stats`]).
+    /// The statistics that `fairway top` receives of this context ([`crate::Builder::stats`]). What
+    /// flows have sent that have ended is in them if the context serves statistics or metrics.
     pub fn stats(&self) -> Stats {
         self.handle.here().with(|core| statistics(core, Duration::ZERO))
     }

@@ -200,7 +200,10 @@ impl Handle {
 
     /// Serves statistics to processes of the same user.
     pub(crate) fn publish(&self) -> Result<(), Error> {
-        let context = self.shared.with(|core| core.nic.address().value());
+        let context = self.shared.with(|core| {
+            core.nic.keep_flow_totals();
+            core.nic.address().value()
+        });
         let (shared, begun) = (self.shared.clone(), Instant::now());
         let started = StatsServer::start(context, move || snapshot(&shared, begun.elapsed()));
         let server =
@@ -213,6 +216,7 @@ impl Handle {
 
     /// Serves metrics at an address.
     pub(crate) fn export(&self, address: SocketAddr) -> Result<(), Error> {
+        self.shared.with(|core| core.nic.keep_flow_totals());
         let (shared, begun) = (self.shared.clone(), Instant::now());
         let started = StatsExporter::start(address, move || snapshot(&shared, begun.elapsed()));
         let doing = || format!("serve metrics at {address}");

@@ -27,7 +27,11 @@ pub(crate) fn statistics(core: &Core, uptime: Duration) -> Stats {
         let state = core.peer_state(channel)?;
         state.alive.load(Ordering::Acquire).then_some(state.channel)
     };
-    let flows = core.nic.flows().map(|view| FlowEntry { peer: alive(view.channel), view });
+    let flows = core.nic.flow_totals().map(|(view, is_present)| FlowEntry {
+        peer: alive(view.channel),
+        view,
+        is_present,
+    });
     Stats {
         pid: std::process::id(),
         program: program(),

@@ -47,7 +47,7 @@ pub struct Stats {
     pub host: Option<HostSignals>,
     /// The connections.
     pub peers: Vec<PeerEntry>,
-    /// The flows.
+    /// The flows, and those that have ended, by Jetty and channel.
     pub flows: Vec<FlowEntry>,
 }
 
@@ -62,11 +62,14 @@ pub struct PeerEntry {
     pub stats: PeerStats,
 }
 
-/// A flow, and the connection that carries it.
+/// What a Jetty sends over a channel, and the connection that carries it.
 #[derive(Clone, Debug)]
 pub struct FlowEntry {
-    /// The flow.
+    /// The present flow, or the last one. Its counters are those of all flows of the Jetty and the
+    /// channel.
     pub view: FlowView,
+    /// Whether there is a flow at present.
+    pub is_present: bool,
     /// The first channel of its connection, as in [`PeerEntry`].
     pub peer: Option<ChannelId>,
 }

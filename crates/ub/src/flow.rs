@@ -21,7 +21,10 @@ use fairway_device::flow::{FlowGate, Schedule};
 use fairway_policy::{FlowId, MemoryVisitor, Share};
 use fairway_wire::{Duration, Instant, JettyId};
 
+mod totals;
 mod trace;
+
+use totals::Totals;
 
 /// The reason why a flow does not send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +58,8 @@ pub(crate) struct Flow {
     pub(crate) last_sent: Instant,
     pub(crate) bytes: u64,
     pub(crate) packets: u64,
+    /// Runs of the scheduler for flows of this number before this one began, wrapping.
+    events_before: u32,
 }
 
 /// All flows of a NIC.
@@ -65,6 +70,8 @@ pub(crate) struct Flows {
     pub(crate) schedule: Schedule,
     /// Events and decisions of controllers, if they are traced.
     pub(crate) trace: Option<Box<Recorder>>,
+    /// What flows have sent that have ended, if that is kept.
+    totals: Option<Box<Totals>>,
     /// By Jetty: its share.
     shares: Vec<Share>,
     /// By Jetty: the application's hint for the scheduler.
@@ -95,6 +102,7 @@ impl Flows {
             wakes: Deadlines::new(limits.flows),
             schedule: Schedule::new(limits.flows, profile.pacing_burst),
             trace: None,
+            totals: None,
             shares: alloc::vec![Share::default(); limits.jetties as usize],
             jetty_hints: alloc::vec![0; limits.jetties as usize],
             hints: alloc::vec![None; limits.jetties as usize],
@@ -192,6 +200,7 @@ impl Flows {
             last_sent: self.now,
             bytes: 0,
             packets: 0,
+            events_before: 0,
         };
         let index = self.records.find_or_make(&key, new)?;
         self.live(index, share);
@@ -218,6 +227,7 @@ impl Flows {
 
     /// Begins a flow: notifies the scheduler, and arms the check for an idle flow.
     fn live(&mut self, index: FlowIndex, share: Share) {
+        self.note_begin(index);
         self.schedule.begin(FlowId(index.number()), share);
         self.wakes.wake_by(index.number(), self.now + self.idle);
         self.trace_begin(index);
@@ -281,6 +291,7 @@ impl Flows {
         // The record of a flow that has ended must not count as one that waits.
         self.records[index].place = FlowPlace::Open;
         let flow = self.records[index];
+        self.add_to_totals(index);
         self.schedule.end(FlowId(index.number()));
         self.trace_end(index);
         self.wakes.remove(index.number());
@@ -296,6 +307,9 @@ impl Flows {
     pub(crate) fn forget_channel(&mut self, channel: ChannelIndex) {
         for index in self.records.of_channel(channel) {
             self.end(index);
+        }
+        if let Some(totals) = &mut self.totals {
+            totals.forget_channel(channel);
         }
     }
 

@@ -121,7 +121,12 @@ fn interval(before: &Sample, now: &Sample) -> Interval {
         })
         .collect();
     let flows = items(&now.value, "flows").iter().map(|flow| {
-        let row = flow_row(find(&before.value, "flows", &["flow", "jetty"], flow), flow, seconds);
+        let same = find(&before.value, "flows", &["jetty", "channel", "answers"], flow);
+        (flow_row(same, flow, seconds), flow["flow"].is_u64())
+    });
+    // A flow that has ended is shown while it has sent something in the interval.
+    let flows = flows.filter(|(row, is_present)| *is_present || row.packets_per_s > 0.0);
+    let flows = flows.map(|(row, _)| {
         let peer = peers.iter().find(|peer| Some(peer.channel) == row.peer);
         peer.map_or(row.clone(), |peer| Row {
             rtt_us: peer.rtt_us,
@@ -315,7 +320,7 @@ mod tests {
     fn sample(uptime: f64, bytes: u64, events: u64, lost: u64) -> Sample {
         let path = |sent: u64| json!({ "rtt_us": 5.0, "sent": sent });
         let flow = |flow: u64, tenant: u64, rate: Value| {
-            json!({ "flow": flow, "jetty": 1, "channel": 0, "peer": 0, "answers": false,
+            json!({ "flow": flow, "jetty": flow, "channel": 0, "peer": 0, "answers": false,
                     "tenant": tenant, "weight": 2, "bytes": bytes, "packets": bytes / 1000,
                     "waiting": 3, "dequeue_bytes_per_s": rate, "events": events })
         };
@@ -356,6 +361,26 @@ mod tests {
         );
         assert_eq!((tenants[0].dequeue_gbps, tenants[1].dequeue_gbps), (Some(0.012), None));
         assert_eq!((tenants[0].lost_per_s, tenants[0].waiting), (2.0, 6));
+    }
+
+    /// Its flow had ended before the first sample, and ends again before the second.
+    #[test]
+    fn program_that_pauses_has_the_rate_of_what_it_sent() {
+        let paused = |uptime: f64, bytes: u64| {
+            let mut sample = sample(uptime, bytes, 10, 0);
+            for flow in sample.value["flows"].as_array_mut().unwrap() {
+                flow["flow"] = Value::Null;
+            }
+            sample.value["flows"].as_array_mut().unwrap().truncate(1);
+            sample
+        };
+        let (before, now) = (paused(5.0, 1000), paused(7.0, 251_000));
+        let interval = &between(std::slice::from_ref(&before), &[now])[0];
+        assert!((interval.gbps() - 0.001).abs() < 1e-12, "{}", interval.gbps());
+        assert_eq!(interval.flows.len(), 1);
+        // If it has sent nothing, it has no row.
+        let later = Sample { process: before.process.clone(), ..paused(9.0, 1000) };
+        assert_eq!(between(&[before], &[later])[0].flows.len(), 0);
     }
 
     #[test]

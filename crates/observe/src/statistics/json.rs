@@ -125,7 +125,7 @@ fn flow(out: &mut String, entry: &FlowEntry) {
     let _ = write!(
         out,
         r#"{{"flow":{},"jetty":{},"channel":{},"peer":{},"answers":{},"tenant":{},"weight":{},"bytes":{},"packets":{},"waiting":{},"dequeue_bytes_per_s":{},"events":{}}}"#,
-        view.flow.0,
+        maybe(entry.is_present.then_some(u64::from(view.flow.0))),
         view.jetty.value(),
         view.channel.index(),
         maybe(entry.peer.map(|channel| channel.index() as u64)),

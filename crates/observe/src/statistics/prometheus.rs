@@ -130,8 +130,7 @@ fn peer_labels(peer: &PeerEntry) -> String {
 fn labels(flow: &FlowEntry) -> String {
     let view = &flow.view;
     format!(
-        "{{flow=\"{}\",jetty=\"{}\",channel=\"{}\",tenant=\"{}\",answers=\"{}\"}}",
-        view.flow.0,
+        "{{jetty=\"{}\",channel=\"{}\",tenant=\"{}\",answers=\"{}\"}}",
         view.jetty.value(),
         view.channel.index(),
         view.share.tenant,

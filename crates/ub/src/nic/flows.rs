@@ -62,6 +62,7 @@ impl UbDevice {
     ) -> Option<Processor> {
         let flows = &mut self.shared.flows;
         flows.now = now;
+        flows.keep_events();
         let processor = flows.schedule.set_scheduler(controller);
         for flow in self.shared.flows.all() {
             let channel = self.shared.flows.get(flow).channel;
@@ -161,6 +162,52 @@ impl UbDevice {
                 dequeue_rate: (rate != RateRegisters::UNLIMITED).then_some(rate),
             }
         })
+    }
+
+    /// Keeps what flows have sent when they end, for [`UbDevice::flow_totals`]. Memory is allocated
+    /// here.
+    pub fn keep_flow_totals(&mut self) {
+        let capacity = self.shared.config.limits().flows;
+        self.shared.flows.keep_totals(capacity);
+    }
+
+    /// All pairs of a Jetty and an open channel that have sent something since
+    /// [`UbDevice::keep_flow_totals`] was called, and all present flows. The counters are those of
+    /// all flows of the pair and only grow. The flag says whether there is a flow at present;
+    /// without one, the flow's number is zero.
+    pub fn flow_totals(&self) -> impl Iterator<Item = (FlowView, bool)> + '_ {
+        let flows = &self.shared.flows;
+        let present = self.flows().map(move |view| {
+            let index = FlowIndex::of(view.flow.0);
+            let channel = flows.get(index).channel;
+            let events = flows.events_of(index);
+            let Some(past) = flows.past(channel, view.jetty, view.answers) else {
+                return (FlowView { events, ..view }, true);
+            };
+            let view = FlowView {
+                bytes: view.bytes + past.bytes,
+                packets: view.packets + past.packets,
+                events: events.wrapping_add(past.events),
+                ..view
+            };
+            (view, true)
+        });
+        let ended = flows.pasts().filter(|past| flows.present(past).is_none());
+        present.chain(ended.map(|past| {
+            let view = FlowView {
+                flow: FlowId(0),
+                jetty: past.jetty,
+                channel: self.channel_name(past.channel),
+                answers: past.answers,
+                share: past.share,
+                bytes: past.bytes,
+                packets: past.packets,
+                messages_waiting: 0,
+                dequeue_rate: None,
+                events: past.events,
+            };
+            (view, false)
+        }))
     }
 
     fn channel_name(&self, index: ChannelIndex) -> ChannelId {

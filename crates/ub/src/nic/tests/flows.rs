@@ -481,3 +481,36 @@ fn raised_rates_of_flows_that_do_not_wait_or_do_not_exist_are_ignored() {
     let limit = pair.nics[0].limits().flows;
     assert!((0..limit).all(|flow| flows.paced(FlowId(flow)).is_none()));
 }
+
+#[test]
+fn totals_of_flows_that_ended_and_began_again_only_grow() {
+    let (mut pair, jetties) = weighted(&[1, 1]);
+    pair.nics[0].keep_flow_totals();
+    pair.nics[0].set_scheduler(pair.now, Some(TestScheduler::turns(1 << 20)));
+    let total = |pair: &Pair| {
+        let mut of = pair.nics[0].flow_totals().filter(|(view, _)| view.jetty == jetties[0]);
+        let (view, is_present) = of.next().expect("the Jetty has sent");
+        assert!(of.next().is_none(), "a Jetty and a channel have one sum");
+        (view.bytes, view.packets, view.events, is_present)
+    };
+    let mut before = (0, 0, 0);
+    for round in 0..3 {
+        write(&mut pair, jetties[0], round, 100_000);
+        run(&mut pair, Duration::from_ms(1), Duration::ZERO);
+        let (bytes, packets, events, is_present) = total(&pair);
+        assert!(is_present && bytes >= before.0 + 100_000 && packets > before.1);
+        assert!(events > before.2, "the scheduler ran for the flow");
+        // The flow ends, and another one takes its number.
+        run(&mut pair, Duration::from_ms(30), Duration::ZERO);
+        assert_eq!(pair.nics[0].flows().count(), 0);
+        write(&mut pair, jetties[1], round, 1000);
+        run(&mut pair, Duration::from_ms(1), Duration::ZERO);
+        let ended = total(&pair);
+        assert_eq!((ended.0, ended.1, ended.3), (bytes, packets, false));
+        before = (bytes, packets, events);
+        pair.nics[0].set_scheduler(pair.now, Some(TestScheduler::turns(1 << 20)));
+        assert_eq!(total(&pair), ended, "a new scheduler changes no sum");
+        run(&mut pair, Duration::from_ms(30), Duration::ZERO);
+        let _ = pair.completions(0);
+    }
+}
