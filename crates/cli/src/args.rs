@@ -238,7 +238,7 @@ pub(crate) struct PerfOptions {
     pub(crate) sizes: Option<(u64, u64)>,
 
     /// Duration of the measurement of each row
-    #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "2s",
+    #[arg(long, value_name = "TIME", value_parser = quantity::span, default_value = "2s",
           conflicts_with = "iters")]
     pub(crate) duration: Duration,
 

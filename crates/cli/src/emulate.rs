@@ -41,7 +41,8 @@ pub(crate) fn run(options: &EmulateOptions) -> Result<(), Failure> {
     .map_err(|error| Failure::io(format!("listen on {}", listen.address), &error))?;
     let listening: Vec<SocketAddr> = relay.local_addrs().to_vec();
     for (listen, (_, to)) in listening.iter().zip(&routes) {
-        process::print(&format!("fairway emulate: listening on {listen}, relaying to {to}\n"))?;
+        let text = format!("fairway emulate: listening on {listen}, relaying to {to}\n");
+        announce(&text, options.json)?;
     }
     let run = |relay: &mut Relay, stop: &AtomicBool| {
         relay.run(stop).map_err(|error| Failure::io("relay", &error))
@@ -60,6 +61,16 @@ pub(crate) fn run(options: &EmulateOptions) -> Result<(), Failure> {
         }
     }
     report(&relay.counters(), options.json)
+}
+
+/// Prints text that precedes the report: on standard error if the report is JSON, which programs
+/// read from standard output.
+fn announce(text: &str, as_json: bool) -> Result<(), Failure> {
+    if !as_json {
+        return process::print(text);
+    }
+    eprint!("{text}");
+    Ok(())
 }
 
 /// Pairs of a listening address and the address to which it relays.

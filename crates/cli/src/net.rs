@@ -230,12 +230,12 @@ impl NetOptions {
     }
 
     /// Prints on standard error how the statistics of this program can be viewed.
-    fn print_where_to_look(&self) {
+    fn print_where_to_look(&self, context: &Context) {
         if self.stats {
             let process = std::process::id();
             eprintln!("fairway: statistics are reported: `fairway top {process}` shows them");
         }
-        if let Some(address) = self.prometheus {
+        if let Some(address) = context.prometheus_addr() {
             eprintln!("fairway: metrics are served at http://{address}/metrics");
         }
     }
@@ -274,7 +274,7 @@ impl NetOptions {
                     {
                         eprintln!("fairway: {text}");
                     }
-                    self.print_where_to_look();
+                    self.print_where_to_look(&context);
                     return Ok((context, peer));
                 }
                 Err(error @ Error::NoListener { .. }) => refused = refused.or(Some(error)),

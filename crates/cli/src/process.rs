@@ -13,9 +13,13 @@ static STOP: AtomicBool = AtomicBool::new(false);
 /// A descriptor that is readable once [`STOP`] is set; -1 if there is none.
 static STOPPED: AtomicI32 = AtomicI32::new(-1);
 
+/// The signal that has set [`STOP`]; 0 if none has.
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+
 /// Makes SIGINT and SIGTERM set a flag instead of ending the process. A second signal ends it.
 pub(crate) fn catch_signals() {
     extern "C" fn handle(signal: libc::c_int) {
+        SIGNAL.store(signal, Ordering::Release);
         if STOP.swap(true, Ordering::AcqRel) {
             // SAFETY: async-signal-safe, and never returns.
             unsafe { libc::_exit(128 + signal) };
@@ -52,6 +56,11 @@ pub(crate) fn stopped_within(span: Duration) -> bool {
 /// Whether a signal has requested the end of the process.
 pub(crate) fn stopping() -> bool {
     STOP.load(Ordering::Acquire)
+}
+
+/// Ends the process with the exit status of one that a signal has ended.
+pub(crate) fn exit_by_signal() -> ! {
+    std::process::exit(128 + SIGNAL.load(Ordering::Acquire))
 }
 
 /// Random bits from the system, for names that no other process can guess.

@@ -20,6 +20,11 @@ pub(crate) enum ValueError {
     /// A time is expected.
     #[error("'{0}' is no time: write it with its unit, as 5s, 200ms or 50us")]
     Time(String),
+    /// A time above zero is expected.
+    #[error(
+        "'{0}' is no time in which anything can be measured: write more than 0, as 5s or 200ms"
+    )]
+    ZeroTime(String),
     /// A rate is expected.
     #[error("'{0}' is no rate: write bits per second, as 10Gbps or 400Mbps")]
     Rate(String),
@@ -147,6 +152,12 @@ pub(crate) fn duration(text: &str) -> Result<Duration, ValueError> {
     Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())
 }
 
+/// Parses a time above zero.
+pub(crate) fn span(text: &str) -> Result<Duration, ValueError> {
+    let span = duration(text)?;
+    if span.is_zero() { Err(ValueError::ZeroTime(text.to_owned())) } else { Ok(span) }
+}
+
 /// Parses bits per second, such as `10Gbps`, `10G`, `400Mbps` or `1000000` (powers of 1000).
 pub(crate) fn rate(text: &str) -> Result<u64, ValueError> {
     fairway_port::rate(text).ok_or_else(|| ValueError::Rate(text.to_owned()))
@@ -211,6 +222,8 @@ mod tests {
 
     #[test]
     fn times_need_a_unit() {
+        assert_eq!(span("0s"), Err(ValueError::ZeroTime("0s".into())));
+        assert_eq!(span("1ns"), Ok(Duration::from_nanos(1)));
         assert_eq!(duration("5s"), Ok(Duration::from_secs(5)));
         assert_eq!(duration("200ms"), Ok(Duration::from_millis(200)));
         assert_eq!(duration("1.5ms"), Ok(Duration::from_micros(1500)));

@@ -13,6 +13,7 @@ use fairway::{Context, TraceRecord};
 use fairway_wire::Instant;
 
 use crate::failure::Failure;
+use crate::process;
 
 mod lines;
 mod perfetto;
@@ -153,6 +154,15 @@ impl std::fmt::Display for Time {
     }
 }
 
+/// What happens when a signal requests the end of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AtSignal {
+    /// The command notices it, and finishes the trace.
+    Continue,
+    /// The trace is finished, and then the process ends.
+    End,
+}
+
 /// Thread that writes the trace records of a live NIC to a file.
 pub(crate) struct Tracer {
     stop: Arc<AtomicBool>,
@@ -165,14 +175,18 @@ impl Tracer {
         context: &Context,
         options: &TraceOptions,
         policy: &str,
+        at_signal: AtSignal,
     ) -> Result<Option<Tracer>, Failure> {
         let Some(file) = options.create(policy)? else { return Ok(None) };
+        if at_signal == AtSignal::End {
+            process::catch_signals();
+        }
         context.set_trace(LIVE_RECORDS);
         let stop = Arc::new(AtomicBool::new(false));
         let (context, stopping) = (context.clone(), stop.clone());
         let thread = std::thread::Builder::new()
             .name("fairway-trace".into())
-            .spawn(move || follow(&context, file, &stopping))
+            .spawn(move || follow(&context, file, &stopping, at_signal))
             .map_err(|error| Failure::io("start a thread for the trace", &error))?;
         Ok(Some(Tracer { stop, thread: Some(thread) }))
     }
@@ -202,15 +216,28 @@ impl Drop for Tracer {
     }
 }
 
-fn follow(context: &Context, mut file: TraceFile, stop: &AtomicBool) -> Result<(), Failure> {
+fn follow(
+    context: &Context,
+    mut file: TraceFile,
+    stop: &AtomicBool,
+    at_signal: AtSignal,
+) -> Result<(), Failure> {
     let mut records = Vec::with_capacity(LIVE_RECORDS as usize);
     loop {
-        let is_last = stop.load(Ordering::Acquire);
+        let is_interrupted = at_signal == AtSignal::End && process::stopping();
+        let is_last = is_interrupted || stop.load(Ordering::Acquire);
         file.dropped = context.take_trace(&mut records);
         records.drain(..).for_each(|record| file.add(0, &record));
         if is_last {
             context.set_trace(0);
-            return file.finish();
+            let finished = file.finish();
+            if !is_interrupted {
+                return finished;
+            }
+            if let Err(error) = finished {
+                eprintln!("fairway: {error}");
+            }
+            process::exit_by_signal();
         }
         std::thread::park_timeout(LOOK_EVERY);
     }

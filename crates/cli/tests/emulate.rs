@@ -252,3 +252,15 @@ fn networks_that_cannot_be_emulated_are_refused_with_the_reason() {
     assert!(limits.contains("line 2: link cannot be '0.5M'"), "{limits}");
     assert!(limits.contains("1M to 100T"), "{limits}");
 }
+
+#[test]
+fn relay_prints_nothing_but_json_on_standard_output() {
+    let mut command = Command::new(FAIRWAY);
+    command.args(["emulate", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9"]);
+    let output = command.args(["--duration", "1ms", "--json"]).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
+    assert_eq!(report["forward"], 0, "{report}");
+    assert!(error.contains("listening on 127.0.0.1:"), "{error}");
+}

@@ -222,3 +222,12 @@ fn metrics_are_served_and_counters_grow() {
     assert!(http(port, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
     assert!(http(port, "hello\r\n\r\n").starts_with("HTTP/1.1 400 "));
 }
+
+#[test]
+fn port_that_the_system_chose_for_metrics_is_printed() {
+    let running = perf(&["--prometheus=0"]);
+    let line = running.line("metrics are served");
+    let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap();
+    assert!(!address.ends_with(":0"), "{line}");
+    TcpStream::connect(address).expect("the exporter listens there");
+}

@@ -151,3 +151,20 @@ fn trace_without_records_reports_why() {
     assert_eq!(server.end(), 0);
     server.line("empty.jsonl has no records");
 }
+
+#[test]
+fn trace_of_a_client_that_a_signal_ends_is_complete() {
+    let trace = Trace::named("ended.jsonl");
+    let argument = trace.argument();
+    let arguments = ["perf", "write", "--size=64K", "--duration=10m", "--pin=none", &argument];
+    let mut running = Running::start(&arguments);
+    let has_records = || std::fs::metadata(&trace.0).is_ok_and(|file| file.len() > 0);
+    while !has_records() {
+        assert!(running.child.try_wait().unwrap().is_none(), "it has ended early");
+        std::thread::yield_now();
+    }
+    // The exit status of a program that SIGTERM has ended.
+    assert_eq!(running.end(), 128 + 15);
+    let lines = trace.lines();
+    assert!(sum(&lines, "transmit", "bytes") > 0);
+}

@@ -40,7 +40,7 @@ pub(super) fn run(options: &EmulateOptions, file: &Path) -> Result<(), Failure> 
     let mut network = build(options, file)?;
     process::catch_signals();
     let hosts = Hosts::make(&options.prefix, network.hosts())?;
-    process::print(&hosts.describe())?;
+    super::announce(&hosts.describe(), options.json)?;
     let mut child = None;
     if let Some((program, arguments)) = options.command.split_first() {
         let mut command = Command::new(program);

@@ -19,7 +19,7 @@ use crate::mailbox::Mailbox;
 use crate::net::{self, PERF};
 use crate::paths::{DeadPaths, Watch};
 use crate::printable::printable_reason;
-use crate::trace::Tracer;
+use crate::trace::{AtSignal, Tracer};
 
 /// Default number of operations in flight.
 const DEPTH: u64 = 128;
@@ -99,7 +99,10 @@ impl Link {
         let (context, peer) =
             options.net.connect_with(host, *port_offset, &PERF, connection, with)?;
         let mailbox = Mailbox::new(&context, None, MESSAGE_BYTES)?;
-        let tracer = Tracer::start(&context, &options.trace, &options.net.policy_text())?;
+        let tracer = {
+            let policy = options.net.policy_text();
+            Tracer::start(&context, &options.trace, &policy, AtSignal::End)?
+        };
         Ok(Link { context, peer, mailbox, tracer })
     }
 

@@ -18,7 +18,7 @@ use crate::net::{self, PERF};
 use crate::paths::DeadPaths;
 use crate::process;
 use crate::quantity::show_size;
-use crate::trace::Tracer;
+use crate::trace::{AtSignal, Tracer};
 
 /// Largest number of sessions at a time: one for each flow of a client.
 const SESSIONS_MAX: usize = 1024;
@@ -43,7 +43,10 @@ pub(super) fn serve(options: &PerfOptions, index: u32) -> Result<(), Failure> {
     let port = net::port_behind(options.net.first_port(PERF.port), port_offset(index))?;
     let builder = options.net.builder(PERF.port, None).port(port);
     let context = net::open(builder.control_threads(options.flows.control_threads))?;
-    let tracer = Tracer::start(&context, &options.trace, &options.net.policy_text())?;
+    let tracer = {
+        let policy = options.net.policy_text();
+        Tracer::start(&context, &options.trace, &policy, AtSignal::Continue)?
+    };
     let mailbox = Mailbox::new(&context, Some(JETTY), MESSAGE_BYTES)?;
     let addresses = context.local_addrs();
     let first = addresses.first().map_or_else(String::new, ToString::to_string);
