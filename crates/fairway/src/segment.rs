@@ -66,8 +66,7 @@ impl Segment {
     /// Returns a range of the segment, for an operation. It is checked when the operation is
     /// posted.
     pub fn slice(&self, range: Range<u64>) -> LocalSlice<'_> {
-        let length = range.end.saturating_sub(range.start);
-        LocalSlice { segment: self, offset: range.start, length }
+        LocalSlice { segment: self, offset: range.start, end: range.end }
     }
 
     /// Copies the bytes from `offset` on to `out`.
@@ -100,7 +99,7 @@ impl Segment {
         range: Range<u64>,
         mut fill: impl FnMut(u64, &mut [u8]),
     ) -> Result<(), Error> {
-        self.checked_writable(range.start, range.end.saturating_sub(range.start))?;
+        self.checked_writable(range.start, length_of(&range)?)?;
         let mut scratch = [0; CHUNK];
         for (position, length) in pieces(range) {
             let piece = &mut scratch[..length];
@@ -125,7 +124,7 @@ impl Segment {
     /// # Errors
     /// The range leaves the segment, or its memory is not there any more.
     pub fn hash(&self, range: Range<u64>) -> Result<u64, Error> {
-        let length = range.end.saturating_sub(range.start);
+        let length = length_of(&range)?;
         self.checked(range.start, length)?;
         let mut hash = Hash::new(length);
         let mut scratch = [0; CHUNK];
@@ -276,18 +275,18 @@ impl fmt::Debug for Segment {
 pub struct LocalSlice<'a> {
     segment: &'a Segment,
     offset: u64,
-    length: u64,
+    end: u64,
 }
 
 impl<'a> LocalSlice<'a> {
-    /// Length in bytes.
+    /// Length in bytes; zero if the range ends before it begins, which no operation accepts.
     pub fn len(&self) -> u64 {
-        self.length
+        self.end.saturating_sub(self.offset)
     }
 
     /// True if the range is empty.
     pub fn is_empty(&self) -> bool {
-        self.length == 0
+        self.len() == 0
     }
 
     /// Returns the length and the bytes, to be written, if the range is one of a segment of
@@ -296,8 +295,9 @@ impl<'a> LocalSlice<'a> {
         if !self.segment.belongs_to(handle) {
             return Err(Error::Foreign { what: "segment" });
         }
-        let start = self.segment.checked_writable(self.offset, self.length)?;
-        let length = self.length as usize;
+        let length = length_of(&(self.offset..self.end))?;
+        let start = self.segment.checked_writable(self.offset, length)?;
+        let length = length as usize;
         Ok((length, self.segment.inner.memory.bytes(start, length)))
     }
 
@@ -307,12 +307,12 @@ impl<'a> LocalSlice<'a> {
         if !self.segment.belongs_to(handle) {
             return Err(Error::Foreign { what: "segment" });
         }
-        self.segment.checked(self.offset, self.length)?;
+        let length = length_of(&(self.offset..self.end))?;
+        self.segment.checked(self.offset, length)?;
         if written && !self.segment.inner.memory.is_writable() {
             return Err(Error::ReadOnly);
         }
-        let length =
-            u32::try_from(self.length).map_err(|_| Error::TooLong { length: self.length })?;
+        let length = u32::try_from(length).map_err(|_| Error::TooLong { length })?;
         Ok(LocalRange { segment: self.segment.inner.id, offset: self.offset, length })
     }
 }
@@ -320,7 +320,7 @@ impl<'a> LocalSlice<'a> {
 impl<'a> From<&'a Segment> for LocalSlice<'a> {
     /// The range of the whole segment.
     fn from(segment: &'a Segment) -> Self {
-        LocalSlice { segment, offset: 0, length: segment.len() }
+        LocalSlice { segment, offset: 0, end: segment.len() }
     }
 }
 
@@ -328,6 +328,15 @@ impl<'a> From<(&'a Segment, Range<u64>)> for LocalSlice<'a> {
     fn from((segment, range): (&'a Segment, Range<u64>)) -> Self {
         segment.slice(range)
     }
+}
+
+/// Returns the length of a range, unless it ends before it begins.
+fn length_of(range: &Range<u64>) -> Result<u64, Error> {
+    range.end.checked_sub(range.start).ok_or_else(|| Error::Parameter {
+        name: "range of a segment",
+        value: format!("{}..{}", range.start, range.end),
+        remedy: "let it begin before it ends",
+    })
 }
 
 /// Splits a range into pieces: position and length of each.

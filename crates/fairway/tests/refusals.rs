@@ -401,3 +401,20 @@ fn hashes_see_every_byte() {
     other.write_at(3, &content(&segment)).unwrap();
     assert_eq!(other.hash(3..9003).unwrap(), whole);
 }
+
+#[test]
+fn range_that_ends_before_it_begins_is_refused() {
+    let pair = Pair::new();
+    let client = &pair.client;
+    let (local, remote) = (client.open_segment(64), pair.server.open_segment(64));
+    let (begin, end) = (8, 4);
+    let refused = |result: Result<(), Error>| {
+        let text = result.expect_err("a reversed range").to_string();
+        assert!(text.contains("range of a segment can't be 8..4"), "{text}");
+    };
+    refused(client.jetty.write(&client.peer, local.slice(begin..end), remote.key(), 1));
+    refused(client.jetty.read(&client.peer, local.slice(begin..end), remote.key(), 2));
+    refused(client.jetty.post_receive(local.slice(begin..end), 3));
+    refused(local.fill_with(begin..end, |_, _| {}));
+    refused(local.hash(begin..end).map(drop));
+}
