@@ -17,6 +17,9 @@ _ROW = struct.Struct("=3Q")
 
 def bytes_of(memory: Any) -> "tuple[int, int, Any]":
     """Address, length, and an object that keeps the bytes where they are; nothing is copied."""
+    if getattr(getattr(memory, "dtype", None), "hasobject", False):
+        raise Invalid(f"an array of {memory.dtype} has references to Python objects, which no peer "
+                      "may write: give an array of numbers")
     try:
         view = memoryview(memory)
     except (TypeError, ValueError, BufferError) as error:

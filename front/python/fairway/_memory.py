@@ -11,7 +11,7 @@ import weakref
 from typing import Any, Generator, Optional, Union
 
 from . import _inbox
-from ._errors import Invalid, PeerGone
+from ._errors import Invalid, PeerGone, SystemFailure
 from ._loops import Watcher
 from ._places import Places
 
@@ -359,6 +359,8 @@ class Peer:
 
     def _atomic(self, name: str, remote: Remote, at: int, operands: "tuple[int, int]",
                 width: int) -> _fairway.Request:
+        if width not in (4, 8):
+            raise Invalid(f"a word can't have {width} bytes: use 4 or 8")
         bits = 8 * width
         # Negative numbers are words in two's complement.
         words = [value + (1 << bits) if value < 0 else value for value in operands]
@@ -374,9 +376,23 @@ def _key(remote: Remote) -> Key:
 
 
 def _place(remote: Remote, at: int) -> _fairway.Place:
-    if at < 0:
+    if not 0 <= at < 1 << 64:
         raise Invalid(f"at can't be {at}: give a number of bytes from the start of the segment")
     return _key(remote).at(at)
+
+
+# No system has more memory.
+_BYTES_MAX = 1 << 62
+
+
+def _mapped(file: int, length: int, **settings: Any) -> mmap.mmap:
+    """Maps memory, for which the system may have no room."""
+    if length > _BYTES_MAX:
+        raise Invalid(f"a segment can't have {length} bytes: give at most {_BYTES_MAX}")
+    try:
+        return mmap.mmap(file, length, **settings)
+    except (OSError, MemoryError) as error:
+        raise SystemFailure(f"could not map {length} bytes: {error}") from error
 
 
 class RemoteMemory:
@@ -426,7 +442,8 @@ class Context:
         paths: Paths to each peer, 1 to 256; a connection has the smaller number of its two sides.
         policy: Congestion control, path choice, loss detection and scheduler, such as
             `"cc=swift,path=reps"`; None: the defaults.
-        timeout: Seconds for which operations and `connect` wait unless they are given a timeout.
+        timeout: Seconds for which operations and `connect` wait unless they are given a timeout;
+            None: without a limit.
         **settings: `sockets` and `engines` (1 to 16), `mtu` (payload bytes of a packet), `datapath`
             (`"auto"`, `"udp"`, `"shm"`, `"xdp"` or `"rdma"`), `stats` (True: `fairway top` shows
             the context), `emulate` and `seed` (a network with loss, as `"loss=1%,delay=50us"`).
@@ -441,7 +458,7 @@ class Context:
     _SETTINGS = ("sockets", "engines", "mtu", "datapath", "stats", "emulate", "seed")
 
     def __init__(self, bind: Optional[str] = None, port: int = 0, *, paths: int = 16,
-                 policy: Optional[str] = None, timeout: float = 5.0, **settings: Any) -> None:
+                 policy: Optional[str] = None, timeout: Optional[float] = 5.0, **settings: Any) -> None:
         for name in settings:
             if name not in self._SETTINGS:
                 raise TypeError(f"there is no setting {name!r}: use {', '.join(self._SETTINGS)}")
@@ -490,7 +507,7 @@ class Context:
                 raise Invalid(f"a segment can't have {memory} bytes: give at least 1")
             if shared:
                 return self._register_shared(memory, rights)
-            memory = mmap.mmap(-1, memory, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            memory = _mapped(-1, memory, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         elif shared:
             raise Invalid("memory of an object can't be shared: give a number of bytes")
         address, length, owner = bytes_of(memory)
@@ -498,10 +515,12 @@ class Context:
         return self._whole(registration, owner, (address, length))
 
     def _register_shared(self, length: int, rights: str) -> Segment:
+        if length > _BYTES_MAX:
+            raise Invalid(f"a segment can't have {length} bytes: give at most {_BYTES_MAX}")
         registration, file = self._native.register_shared(length, rights)
         try:
             # The NIC has a mapping of its own, so views stay valid when it is gone.
-            mapping = mmap.mmap(file, length)
+            mapping = _mapped(file, length)
         finally:
             os.close(file)
         address, length, owner = bytes_of(mapping)

@@ -30,7 +30,36 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
         Error::Failed { status, .. } => Some(*status),
         _ => None,
     };
-    new(py, class, &error.to_string(), status).unwrap_or_else(|failure| failure)
+    new(py, class, &text(error), status).unwrap_or_else(|failure| failure)
+}
+
+/// Returns the text of an error, with names and remedies of Python instead of Rust's.
+fn text(error: &Error) -> String {
+    let own = match error {
+        Error::TooManyOperations | Error::QueueFull => {
+            "too many operations are under way: wait for some"
+        }
+        Error::TooManyPuts => "too many puts are under way: wait for some",
+        Error::TooManyBuffers => "too many buffers are posted to mailboxes: post fewer",
+        Error::TooManyReceives => "too many buffers are posted to Jetties: post fewer",
+        Error::TooManyOrders => "too many Jetties are in use: use fewer",
+        Error::EpochNotKept => "the mailbox does not keep that epoch: give it more `retired`",
+        Error::ShutDown => "the context has been shut down (closed): make another one",
+        Error::Forked => {
+            "the context belongs to the process that this one was forked from: make one after the \
+             fork"
+        }
+        Error::Limit { name: "completions" } => {
+            "no more completions: make Jetties with less `depth`, or drop some"
+        }
+        Error::Limit { name } => return format!("no more {name}: close or drop some"),
+        _ => {
+            let text = error.to_string();
+            let text = text.replace("SegmentKey::length", "its length, len(key)");
+            return text.replace(", or raise the peer's Limits", "");
+        }
+    };
+    own.to_owned()
 }
 
 /// Returns the exception for an operation that failed.

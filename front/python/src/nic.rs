@@ -105,11 +105,11 @@ impl Nic {
         &self,
         py: Python<'_>,
         server: String,
-        timeout: f64,
+        timeout: Option<f64>,
         patient: bool,
     ) -> PyResult<Connection> {
         self.check(py)?;
-        let (context, timeout) = (self.context.clone(), limit(py, Some(timeout))?);
+        let (context, timeout) = (self.context.clone(), limit(py, timeout)?);
         let connect = move || match patient {
             false => context.connect(server, timeout),
             true => context.connect_when_up(server, timeout),

@@ -313,6 +313,71 @@ class ThreadsTest(Pair):
         self.assertEqual(failures, [])
 
 
+class ErrorTest(Pair):
+    def test_arguments_that_are_too_large_are_errors_of_the_package(self):
+        there, here = self.owner.register(64, rights="rwa"), self.context.register(8)
+        for failing in (
+            lambda: self.context.register(1 << 50),
+            lambda: self.context.register(1 << 70),
+            lambda: self.context.register(1 << 70, shared=True),
+            lambda: self.peer.write(here, there.key, 1 << 64),
+            lambda: self.peer.cas(there.key, 0, 1, 2, width=-8),
+            lambda: self.peer.swap(there.key, 0, 1, width=16),
+        ):
+            with self.assertRaises(fairway.Error):
+                failing()
+        with self.assertRaisesRegex(fairway.Invalid, "a word can't have -8 bytes: use 4 or 8"):
+            self.peer.cas(there.key, 0, 1, 2, width=-8)
+
+    def test_shared_memory_without_descriptors_is_an_error_of_the_package(self):
+        program = """
+import os, resource
+import fairway
+context = fairway.Context("127.0.0.1")
+used = max(int(number) for number in os.listdir("/proc/self/fd"))
+for more in range(12):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + more, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    try:
+        context.register(4096, shared=True)
+    except fairway.SystemFailure as error:
+        print(isinstance(error, OSError))
+        break
+    except BaseException as error:
+        print(type(error))
+"""
+        self.assertEqual(run(program)[0], "True\n")
+
+    def test_context_without_a_time_limit_connects_and_moves_memory(self):
+        with fairway.Context("127.0.0.1", timeout=None) as context:
+            there = self.owner.register(8)
+            peer = context.connect(self.owner.address)
+            self.assertEqual(peer.write(context.register(bytearray(b"no limit")), there.key), 8)
+            self.assertEqual(bytes(there), b"no limit")
+
+    def test_errors_name_no_item_of_rust(self):
+        segments, here = [], self.context.register(8)
+        with self.assertRaises(fairway.LimitReached) as segments_gone:
+            while True:
+                segments.append(self.context.register(8))
+        with self.assertRaises(fairway.RemoteAccess) as refused:
+            self.peer.write(here, self.owner.register(8).key, 4)
+        jetty = self.owner.jetty(depth=2)
+        buffer = self.owner.register(64)
+        with self.assertRaises(fairway.LimitReached) as receives_gone:
+            while True:
+                jetty.post(buffer)
+        for caught in (segments_gone, refused, receives_gone):
+            self.assertNotIn("::", str(caught.exception))
+
+    def test_arrays_of_objects_are_refused(self):
+        class Array(bytearray):
+            class dtype:
+                hasobject = True
+
+        with self.assertRaisesRegex(fairway.Invalid, "references to Python objects"):
+            self.context.register(Array(8))
+
+
 class ReleaseTest(Pair):
     def test_segments_are_released_by_one_thread(self):
         class Owned(bytearray):
