@@ -71,9 +71,9 @@ pub(crate) struct RunOptions {
 
     /// Scheduler (greedy, static, water-filling, drr), as sched=drr; with --provider fairway also
     /// congestion control (fixed, swift, cubic, timely, dcqcn, caqm, eqds, homa, backpressure,
-    /// nscc, hpcc), path choice (spray, p2c, plb, mp-rdma, bitmap, reps, least-rtt, flowlet) and loss
-    /// detection (path-order, sack, receiver, rack), as cc=swift,sched=drr; each kind may also name
-    /// a WebAssembly file: cc=./mine.wasm
+    /// nscc, hpcc), path choice (spray, p2c, plb, mp-rdma, bitmap, reps, least-rtt, flowlet) and
+    /// loss detection (path-order, sack, receiver, rack), as cc=swift,sched=drr; each kind may also
+    /// name a WebAssembly file: cc=./mine.wasm
     #[arg(long, value_name = "NAME", value_parser = checked::<Policies>)]
     policy: Option<String>,
 

@@ -218,9 +218,9 @@ impl Segment {
         })
     }
 
-    /// Returns an object to which memory of the segment is posted: a Jetty, for a receive into which
-    /// no message arrives yet, or a mailbox. The memory can be returned when there is none, or
-    /// after [`crate::Context::shutdown`].
+    /// Returns an object to which memory of the segment is posted: a Jetty, for a receive into
+    /// which no message arrives yet, or a mailbox. The memory can be returned when there is none,
+    /// or after [`crate::Context::shutdown`].
     pub fn posted_to(&self) -> Option<PostedTo> {
         self.inner.handle.here().with(|core| core.posted_to(self.inner.id))
     }

@@ -12,8 +12,8 @@
 //! protocol, which joined that ABI in 3.11, are those of every version since 3.9. No thread waits
 //! while it holds the interpreter: a wait runs in slices, and signals are handled between them.
 //! Memory of a Python object is held until no operation can touch it, even after a time-out. One of
-//! the threads that this crate starts calls into Python, to drop such objects (`releases`), and ends
-//! before the interpreter does.
+//! the threads that this crate starts calls into Python, to drop such objects (`releases`), and
+//! ends before the interpreter does.
 //!
 //! **How to test:** `cargo test -p fairway-python` builds the extension and runs the tests in
 //! Python under `front/python/tests`.

@@ -143,8 +143,9 @@ impl Registration {
     ) -> Result<Registration, Error> {
         let Lent { address, length, owner } = lent;
         let start = NonNull::new(address as *mut u8).unwrap_or(NonNull::dangling());
-        // SAFETY: the memory keeps its owner, and no code makes Rust references to it. Python code may write to the bytes while a peer does, which mixes
-        // the bytes of both, as it may for shared memory of any kind.
+        // SAFETY: the memory keeps its owner, and no code makes Rust references to it. Python code
+        // may write to the bytes while a peer does, which mixes the bytes of both, as it may for
+        // shared memory of any kind.
         let memory = unsafe { Memory::from_raw(start, length) };
         let registered = Registered::new(context, (memory, Some(owner)), rights)?;
         let key = registered.segment.key();

@@ -76,7 +76,11 @@ pub(crate) fn release(object: Py<PyAny>) {
     }
     match &*stage {
         // The thread ends only when the sender is gone.
-        Stage::Running(sender, _) => _ = sender.send(object).map_err(|left| std::mem::forget(left)),
+        Stage::Running(sender, _) => {
+            if let Err(left) = sender.send(object) {
+                std::mem::forget(left);
+            }
+        }
         Stage::Idle | Stage::Stopped => std::mem::forget(object),
     }
 }
