@@ -71,7 +71,6 @@ mod receive;
 mod refusal;
 mod send;
 mod shared;
-mod status;
 mod tables;
 
 use std::net::IpAddr;
