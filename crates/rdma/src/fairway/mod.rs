@@ -17,10 +17,10 @@
 //! | sends complete in posting order, unsignaled ones report no success, those after an error are flushed | [`send`]: the protocol completes operations in any order, and only the oldest is ever reported |
 //! | a SEND consumes the receives in order; operations posted before it are in place when its receive completes | the target's Jetty is *in sequence*: the k-th message gets the k-th receive, however early it arrives, and is reported when everything before has been executed |
 //! | memory changes as if operations were executed in posting order; a READ returns the bytes of its turn | all are in *memory order*: the target sets early payload aside, defers READs and atomics until their turn, and defers payload that overlaps a READ's answer until that has arrived |
-//! | the fence | the protocol's fence |
+//! | the fence | [`send`]: a fenced operation begins once the READs and atomics before it have completed |
 //!
-//! Operations are numbered, and none waits at the initiator for another one. The target keeps track
-//! of 128 operations beyond the first missing one, so at most 96 of a queue pair are under way.
+//! Operations are numbered, and without a fence none waits at the initiator for another one. The
+//! target keeps track of 128 operations beyond the first missing one, so at most 96 of a queue pair are under way.
 //!
 //! **Visible differences** from RoCE:
 //!

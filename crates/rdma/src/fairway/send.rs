@@ -96,6 +96,11 @@ impl Send {
         (whole && many).then_some((self.local, self.length))
     }
 
+    /// True if it stores bytes of the peer in the program's memory.
+    fn has_answer(&self) -> bool {
+        matches!(self.work, Work::Read { .. } | Work::CompareSwap { .. } | Work::FetchAdd { .. })
+    }
+
     fn is_done(&self) -> bool {
         self.is_begun && self.open == 0
     }
@@ -179,6 +184,10 @@ impl Verbs {
             send.is_begun = true;
             pair.is_failing = true;
             return Begun::Yes;
+        }
+        if pair.is_fenced(index) {
+            // The end of each of them repeats the attempt.
+            return Begun::Later;
         }
         let channel = match self.channel_for(core, local, index) {
             Ok(channel) => channel,
@@ -430,6 +439,16 @@ impl Verbs {
         };
         let queue = pair.config.send_queue;
         self.report(core, queue, completion);
+    }
+}
+
+impl QueuePair {
+    /// True if a send has a fence and was posted behind a READ or an atomic that has not completed.
+    /// The protocol's own fence does not suffice: the program's memory gets the result of an atomic
+    /// after the protocol has ended the operation, and the bytes of several ranges are copied
+    /// before the protocol gets the operation.
+    fn is_fenced(&self, index: usize) -> bool {
+        self.sends[index].fence && self.sends.iter().take(index).any(Send::has_answer)
     }
 }
 

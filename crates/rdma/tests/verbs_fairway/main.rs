@@ -3,6 +3,8 @@
 use fairway_rdma::ProviderKind;
 
 mod errors;
+#[path = "../verbs/fences.rs"]
+mod fences;
 mod many;
 #[path = "../verbs/missing.rs"]
 mod missing;

@@ -2,6 +2,8 @@
 
 use fairway_rdma::ProviderKind;
 
+#[path = "../verbs/fences.rs"]
+mod fences;
 mod hosts;
 mod life;
 mod management;

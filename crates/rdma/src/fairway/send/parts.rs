@@ -71,11 +71,12 @@ pub(super) fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Optio
             (number == 0).then_some((work, whole, (ServiceMode::Uno, Tag::No)))?
         }
     };
-    let fence = send.fence && mode != ServiceMode::Uno;
     let receive_in_order = (mode, tag) == SENDS
         && matches!(work, EngineWork::SendImmediate { .. } | EngineWork::WriteImmediate { .. });
     // The peer may refuse a message that overtook others until those have been reported.
     let complete_in_order = (mode, tag) == WRITES;
+    // A send with a fence begins when nothing is left that it has to wait for.
+    let fence = false;
     let order = OrderRequest { mode, tag, fence, receive_in_order, complete_in_order };
     let channel = pair.channel.as_ref()?.channel;
     Some(EngineRequest { id: 0, channel, work, local, signaled: true, order })
