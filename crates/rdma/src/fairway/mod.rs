@@ -17,10 +17,11 @@
 //! | sends complete in posting order, unsignaled ones report no success, those after an error are flushed | [`send`]: the protocol completes operations in any order, and only the oldest is ever reported |
 //! | a SEND consumes the receives in order; operations posted before it are in place when its receive completes | the target's Jetty is *in sequence*: the k-th message gets the k-th receive, however early it arrives, and is reported when everything before has been executed |
 //! | memory changes as if operations were executed in posting order; a READ returns the bytes of its turn | all are in *memory order*: the target sets early payload aside, defers READs and atomics until their turn, and defers payload that overlaps a READ's answer until that has arrived |
-//! | the fence | [`send`]: a fenced operation begins once the READs and atomics before it have completed |
+//! | the fence | [`send`]: the operation begins when READs and atomics before it have completed |
 //!
 //! Operations are numbered, and without a fence none waits at the initiator for another one. The
-//! target keeps track of 128 operations beyond the first missing one, so at most 96 of a queue pair are under way.
+//! target keeps track of 128 operations beyond the first missing one, so at most 96 of a queue pair
+//! are under way.
 //!
 //! **Visible differences** from RoCE:
 //!
@@ -41,8 +42,9 @@
 //!   process that has ended and a queue pair that does not exist are noticed at once, and reported
 //!   when the queue pair's retries would have been used up. The status is always `RetryExceeded`.
 //!   A SEND that finds no receive is tried again after 100 µs, whatever the RNR timer says, and as
-//!   often as fits into the retries of an adapter, by the timer of its own queue pair. A queue pair
-//!   that is not yet ready to receive answers like one without a receive.
+//!   often as fits into the retries of an adapter, by the timer of its own queue pair. Operations
+//!   to a queue pair in the reset or init state are repeated, too, and fail with `RetryExceeded`
+//!   when the sender's retries would have been used up ([`readiness`]).
 //! * A region whose address differs from the IOVA modulo 8 grants no atomics.
 //! * A receive into unregistered memory ends its queue pair when it is posted. If it was posted to
 //!   a shared queue, or its memory is deregistered later, it ends the queue pair when a message
@@ -65,8 +67,10 @@ mod memory;
 mod notice;
 mod parked;
 mod process_completions;
+mod question;
 mod queue;
 mod queue_pair;
+mod readiness;
 mod receive;
 mod refusal;
 mod send;

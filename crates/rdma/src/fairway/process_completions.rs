@@ -12,7 +12,7 @@ use super::tables::Verbs;
 impl Tenant for Verbs {
     fn process_completions(&mut self, core: &mut Core) {
         while let Some(ended) = core.nic.poll_completion(self.engine_queue) {
-            if self.takes_notice(core, &ended) {
+            if self.takes_notice(core, &ended) || self.takes_answer(core, &ended) {
                 continue;
             }
             match ended.kind {
@@ -30,6 +30,9 @@ impl Tenant for Verbs {
         }
         if !self.delayed_errors.is_empty() {
             self.report_delayed_errors(core);
+        }
+        if self.watched.deadline().is_some() {
+            self.examine_watched(core);
         }
         // Each queue pair is processed once: one that has to wait again is queued for the next
         // call.

@@ -15,6 +15,7 @@ use fairway_ub::wire::{Duration, Instant, JettyId, Psn, Qpn};
 use fairway_ub::{Grant, JettyState, Profile, Rights, SegmentId};
 
 use super::link::CONNECT_TIMEOUT;
+use super::question::Readiness;
 use super::send::Send;
 use super::tables::Verbs;
 use crate::slot_of;
@@ -90,6 +91,7 @@ pub(super) struct QueuePair {
     pub(super) is_waiting: bool,
     /// True if an operation has failed and earlier ones have not completed.
     pub(super) is_failing: bool,
+    pub(super) readiness: Readiness,
     /// Posted operations, the oldest first; `first` is the number of the oldest.
     pub(super) sends: VecDeque<Send>,
     pub(super) first: u32,
@@ -126,6 +128,7 @@ impl QueuePair {
             draining: false,
             is_waiting: false,
             is_failing: false,
+            readiness: Readiness::default(),
             sends: VecDeque::new(),
             first: 0,
             next: 0,

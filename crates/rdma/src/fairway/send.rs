@@ -101,6 +101,11 @@ impl Send {
         matches!(self.work, Work::Read { .. } | Work::CompareSwap { .. } | Work::FetchAdd { .. })
     }
 
+    /// True if it takes a receive of the peer.
+    pub(super) fn takes_receive(&self) -> bool {
+        matches!(self.work, Work::Send { .. } | Work::Write { immediate: Some(_), .. })
+    }
+
     fn is_done(&self) -> bool {
         self.is_begun && self.open == 0
     }
@@ -172,6 +177,7 @@ impl Verbs {
             }
             self.set(local, |pair| pair.next = pair.next.wrapping_add(1));
         }
+        self.watch(local, now);
         self.complete_ready(core, local);
     }
 

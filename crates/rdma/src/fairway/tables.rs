@@ -13,6 +13,7 @@ use fairway_ub::{CompletionQueueId, JettyConfig, LocalRange, SegmentId};
 use super::link::{Links, Stuck};
 use super::memory::Regions;
 use super::notice::Notices;
+use super::question::{Watched, create_questions};
 use super::queue::{CompletionQueue, Pushed};
 use super::queue_pair::QueuePair;
 use super::receive::Receive;
@@ -66,6 +67,7 @@ pub(crate) struct Verbs {
     /// Errors of sends to queue pairs that do not exist.
     pub(super) delayed_errors: Vec<DelayedError>,
     pub(super) notices: Notices,
+    pub(super) watched: Watched,
 }
 
 /// Calls of the listener that are due once the lock has been released.
@@ -108,6 +110,7 @@ impl Verbs {
         let mut regions = Regions::default();
         let nothing = LocalRange { length: 0, ..regions.lend(core, 1)? };
         let notices = Notices::new(core, engine_queue, nothing)?;
+        create_questions(core, engine_queue)?;
         Ok(Verbs {
             listener,
             calls: Vec::new(),
@@ -132,6 +135,7 @@ impl Verbs {
             waiting: Vec::new(),
             delayed_errors: Vec::new(),
             notices,
+            watched: Watched::default(),
         })
     }
 
@@ -241,10 +245,11 @@ impl Verbs {
         sends.filter(|send| send.is_signaled()).count()
     }
 
-    /// Time at which a delayed error is to be reported, or a process tried again, although nothing
-    /// else happens.
+    /// Time at which a delayed error is to be reported, a process tried again, or operations are to
+    /// be examined, although nothing else happens.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.delayed_errors.iter().map(|one| one.at).chain(self.stir_at).reduce(Instant::min)
+        let errors = self.delayed_errors.iter().map(|one| one.at);
+        errors.chain(self.stir_at).chain(self.watched.deadline()).reduce(Instant::min)
     }
 
     // ---- queue pairs ----

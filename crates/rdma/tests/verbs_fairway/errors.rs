@@ -1,6 +1,6 @@
 //! Failing operations, their status, and the effect on others.
 
-use crate::node::{Pair, content, options};
+use crate::node::{Node, Pair, content, options, own_options, patient};
 use fairway_roce::{
     Change, Event, QueuePairState, Reliability, RemoteAddress, Status, Transport, Work,
 };
@@ -237,4 +237,25 @@ fn a_queue_pair_may_be_destroyed_in_the_middle() {
     there.receive(pair.pairs[1], 1, 0, 8);
     pair.post(0, 2, SEND, here.local(0, 8));
     assert_eq!(there.next(there.receives).status, Status::Success);
+}
+
+#[test]
+fn operations_wait_for_a_peer_that_becomes_ready_later() {
+    let own = own_options();
+    let nodes = [Node::new(&own), Node::new(&own)];
+    let [here, there] = &nodes;
+    let pairs = [here.queue_pair(Transport::Rc), there.queue_pair(Transport::Rc)];
+    let gid = there.provider.gids()[0];
+    here.connect(pairs[0], here.peer(gid, pairs[1]), patient());
+    let write = Work::Write { remote: there.remote(64), immediate: None };
+    here.memory.write(0, &[7; 8]);
+    here.post(pairs[0], 1, write, here.local(0, 8));
+    here.post(pairs[0], 2, SEND, here.local(0, 8));
+    here.post(pairs[0], 3, Work::Read { remote: there.remote(64) }, here.local(8, 8));
+    there.until_not_ready(20);
+    there.connect(pairs[1], there.peer(gid, pairs[0]), patient());
+    there.receive(pairs[1], 4, 128, 8);
+    (1..4).for_each(|id| _ = here.sent(id));
+    there.received(4);
+    assert_eq!(here.memory.read(8, 8), [7; 8]);
 }

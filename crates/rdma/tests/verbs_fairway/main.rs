@@ -10,6 +10,8 @@ mod many;
 mod missing;
 #[path = "../verbs/node.rs"]
 mod node;
+#[path = "../verbs/not_ready.rs"]
+mod not_ready;
 mod order;
 #[path = "../../../fairway/tests/common/pages.rs"]
 mod pages;

@@ -12,6 +12,8 @@ mod missing;
 mod namespaces;
 #[path = "../verbs/node.rs"]
 mod node;
+#[path = "../verbs/not_ready.rs"]
+mod not_ready;
 #[path = "../../../fairway/tests/common/pages.rs"]
 mod pages;
 #[path = "../verbs/processes.rs"]
