@@ -364,6 +364,9 @@ pub trait Provider: Send + Sync {
     /// Returns the state of a queue pair.
     fn state(&self, number: Qpn) -> Option<QueuePairState>;
 
+    /// True if sends that a queue pair began before [`Change::Drain`] have not completed.
+    fn is_draining(&self, number: Qpn) -> bool;
+
     /// Returns this provider's number for a network address.
     fn resolve(&self, gid: Gid) -> Result<u64, ProviderError>;
 

@@ -477,6 +477,10 @@ impl Provider for Roce {
         self.driver.with(|core| core.host.state(number))
     }
 
+    fn is_draining(&self, number: Qpn) -> bool {
+        self.driver.with(|core| core.host.is_draining(number))
+    }
+
     fn resolve(&self, gid: Gid) -> Result<u64, ProviderError> {
         self.driver.resolve(gid.ip())
     }

@@ -391,6 +391,12 @@ impl RoceDevice {
         (pair.number == number).then_some(pair.state)
     }
 
+    /// True if sends that a queue pair began before [`Change::Drain`] have not completed.
+    pub fn is_draining(&self, number: Qpn) -> bool {
+        let pair = self.pairs.get(self.index_of(number)).and_then(Option::as_deref);
+        pair.is_some_and(|pair| pair.number == number && pair.is_draining())
+    }
+
     /// The rate at which a queue pair sends, in bits per second; `None` if it has no rate control.
     pub fn rate(&mut self, now: Instant, number: Qpn) -> Option<u64> {
         let (_, pair) = self.pair(number)?;

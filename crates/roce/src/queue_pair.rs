@@ -104,6 +104,25 @@ impl QueuePair {
         self.mark_ready(shared);
     }
 
+    /// Reports the end of a drain.
+    pub(crate) fn note_drained(&mut self, shared: &mut Shared) {
+        let requester = &mut self.requester;
+        if self.state != QueuePairState::SendDrained {
+            requester.draining = true;
+            return;
+        }
+        let idle = requester.queue.head() == requester.cursor && !requester.has_begun();
+        if requester.draining && idle {
+            requester.draining = false;
+            shared.events.push_back(Event::Drained { queue_pair: self.number });
+        }
+    }
+
+    /// True until the end of a drain has been reported.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.state == QueuePairState::SendDrained && self.requester.draining
+    }
+
     /// Marks the queue pair as one that may have something to send.
     pub(crate) fn mark_ready(&mut self, shared: &mut Shared) {
         if !self.in_ready {

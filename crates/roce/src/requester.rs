@@ -40,7 +40,7 @@ pub(crate) struct Requester {
     pub(crate) posted: u32,
     pub(crate) oldest: Option<Index<Send>>,
     pub(crate) una: Psn,
-    cursor: Option<Index<Send>>,
+    pub(crate) cursor: Option<Index<Send>>,
     cursor_index: u32,
     pub(crate) cursor_psn: Psn,
     /// The PSN after the last one that was ever sent.
@@ -74,7 +74,7 @@ pub(crate) struct Requester {
     /// Most packets of an answer that one request of a READ covers.
     pub(crate) read_packets: u32,
     /// True if [`Event::Drained`] has to be reported.
-    draining: bool,
+    pub(crate) draining: bool,
     /// The send whose memory is missing.
     pub(crate) missing: Option<Index<Send>>,
     /// PSNs of the unreliable packet that was polled last, until its payload is known to be
@@ -173,7 +173,7 @@ impl Requester {
     }
 
     /// True if part of the send at the cursor has been sent.
-    fn has_begun(&self) -> bool {
+    pub(crate) fn has_begun(&self) -> bool {
         self.cursor_index > 0 || self.cursor_psn.is_before(self.high)
     }
 
@@ -539,20 +539,6 @@ impl QueuePair {
             shared.complete_send(self.number, self.send_queue, index, Status::Success);
         }
         self.note_drained(shared);
-    }
-
-    /// Reports the end of a drain.
-    pub(crate) fn note_drained(&mut self, shared: &mut Shared) {
-        let requester = &mut self.requester;
-        if self.state != QueuePairState::SendDrained {
-            requester.draining = true;
-            return;
-        }
-        let idle = requester.queue.head() == requester.cursor && !requester.has_begun();
-        if requester.draining && idle {
-            requester.draining = false;
-            shared.events.push_back(Event::Drained { queue_pair: self.number });
-        }
     }
 
     /// Fails a send: the sends behind it are flushed, and the queue pair enters an error state.

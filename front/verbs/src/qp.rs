@@ -296,6 +296,7 @@ extern "C" fn ibv_query_qp(
         let state = pair.state();
         let mut now = *kept;
         (now.qp_state, now.cur_qp_state) = (state, state);
+        now.sq_draining = u8::from(pair.provider.is_draining(pair.number));
         now.cap = pair.cap;
         // Programs that do not query the state keep the one that they last saw (UCX asserts it).
         if mask & IBV_QP_STATE != 0 {

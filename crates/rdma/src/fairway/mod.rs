@@ -421,6 +421,14 @@ impl Provider for Fairway {
         self.with(|verbs, _| verbs.pair(number).map(|pair| pair.state))
     }
 
+    fn is_draining(&self, number: Qpn) -> bool {
+        self.with(|verbs, core| {
+            // Some sends may have completed at the protocol only.
+            verbs.process_completions(core);
+            verbs.pair(number).is_some_and(|pair| pair.draining)
+        })
+    }
+
     fn resolve(&self, gid: Gid) -> Result<u64, ProviderError> {
         let ip = gid.ip();
         self.with(|verbs, _| match verbs.reaches(ip) {
