@@ -23,7 +23,7 @@ pub struct Guards {
 #[derive(Clone, Copy, Debug, Default)]
 struct Granted {
     grant: Grant,
-    /// Counts changes of the grant.
+    /// Counts the changes that took an access away.
     generation: u32,
 }
 
@@ -40,8 +40,10 @@ impl Guards {
     /// If there is no such Jetty.
     pub fn set(&mut self, jetty: JettyId, grant: Grant) {
         let granted = &mut self.grants[jetty.value() as usize];
+        if !grant.contains(&granted.grant) {
+            granted.generation = granted.generation.wrapping_add(1);
+        }
         granted.grant = grant;
-        granted.generation = granted.generation.wrapping_add(1);
     }
 
     /// Sets the domain of a segment.
@@ -100,7 +102,7 @@ impl Guards {
         matches!(granted, Some(Grant::Access { rights, .. }) if rights.contains(Rights::RELAXED))
     }
 
-    /// Number of changes of this Jetty's grant, modulo 2^32.
+    /// Number of changes that took an access away from this Jetty's grant, modulo 2^32.
     pub fn generation(&self, via: u32) -> u32 {
         self.grants.get(via as usize).map_or(0, |granted| granted.generation)
     }

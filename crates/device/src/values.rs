@@ -104,6 +104,20 @@ pub enum Grant {
     },
 }
 
+impl Grant {
+    /// True if this grants every access that the other one grants.
+    pub fn contains(&self, other: &Grant) -> bool {
+        match (self, other) {
+            (
+                Grant::Access { rights, domain },
+                Grant::Access { rights: others, domain: others_domain },
+            ) => rights.contains(others.accesses()) && domain == others_domain,
+            (_, Grant::Access { .. }) => false,
+            (_, Grant::Nothing | Grant::Later) => true,
+        }
+    }
+}
+
 /// A request to register memory. A device stores only these numbers; the caller manages the bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentRequest {

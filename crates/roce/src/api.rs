@@ -2,7 +2,6 @@
 
 use super::state::QueuePairState;
 use crate::work::{Pending, Send};
-use core::fmt;
 use fairway_device::pool::Index;
 use fairway_device::{CompletionQueueId, LocalRange, Ranges, Rights, ScatterList, SegmentId};
 use fairway_wire::roce::{NakCode, Packet, RnrTimer, Tail};
@@ -146,8 +145,23 @@ pub enum Change {
     Drain,
     /// The queue pair sends again, after a drain or a send queue error.
     Resume,
+    /// Attributes change, and the state stays the same.
+    Adjust(Attributes),
     /// The queue pair flushes everything that is posted.
     Error,
+}
+
+/// Attributes that may change while a queue pair receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// Operations that the peer may perform through this queue pair.
+    pub rights: Rights,
+    /// The Q_Key that a datagram must carry (UD).
+    pub q_key: u32,
+    /// Time-outs and retries (RC). Those of a request that is under way may count for it still.
+    pub reliability: Reliability,
+    /// Time that the peer has to wait when no receive is posted (RC).
+    pub rnr_timer: RnrTimer,
 }
 
 /// Why a [`Change`] was refused. The queue pair is unchanged.
@@ -160,20 +174,6 @@ pub enum ChangeError {
     /// The parameter of this name is out of range.
     Parameter(&'static str),
 }
-
-impl fmt::Display for ChangeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ChangeError::Missing => f.write_str("there is no such queue pair"),
-            ChangeError::State(state) => {
-                write!(f, "the queue pair does not allow this in the state {state:?}")
-            }
-            ChangeError::Parameter(name) => write!(f, "the parameter {name} is out of range"),
-        }
-    }
-}
-
-impl core::error::Error for ChangeError {}
 
 /// The address of remote memory and the key that grants access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -67,10 +67,10 @@ mod window;
 mod work;
 
 pub use api::{
-    AtomicExecution, Change, ChangeError, Completion, CompletionKind, Counters, DropReason, Event,
-    MemoryRegion, MemoryRequest, OwnVerdict, Peer, Placement, PlacementToken, PostError,
-    QueuePairConfig, ReceiveQueueId, ReceiveRequest, Received, Reliability, RemoteAddress, Status,
-    Target, Transmit, Transport, Verdict, Work, WorkRequest,
+    AtomicExecution, Attributes, Change, ChangeError, Completion, CompletionKind, Counters,
+    DropReason, Event, MemoryRegion, MemoryRequest, OwnVerdict, Peer, Placement, PlacementToken,
+    PostError, QueuePairConfig, ReceiveQueueId, ReceiveRequest, Received, Reliability,
+    RemoteAddress, Status, Target, Transmit, Transport, Verdict, Work, WorkRequest,
 };
 pub use device::RoceDevice;
 pub use injected_bug::InjectedBug;

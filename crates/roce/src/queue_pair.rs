@@ -97,6 +97,11 @@ impl QueuePair {
             Change::ReadyToSend { first, reliability } => {
                 self.requester.begin(first, &reliability);
             }
+            Change::Adjust(attributes) => {
+                (self.rights, self.q_key) = (attributes.rights, attributes.q_key);
+                self.requester.adjust(&attributes.reliability);
+                self.responder.rnr_timer = attributes.rnr_timer;
+            }
             Change::Drain | Change::Resume => {}
         }
         self.state = state;

@@ -125,6 +125,11 @@ impl Requester {
     pub(crate) fn begin(&mut self, first: Psn, reliability: &Reliability) {
         (self.una, self.cursor_psn, self.high) = (first, first, first);
         (self.number, self.limit, self.since_request) = (0, None, 0);
+        self.adjust(reliability);
+    }
+
+    /// Changes time-outs and retries.
+    pub(crate) fn adjust(&mut self, reliability: &Reliability) {
         self.reliability = *reliability;
         self.readings.reserve(reliability.read_depth);
         self.restore_retries();

@@ -1,6 +1,7 @@
 //! The states of a queue pair (10.3.1).
 
 use super::api::{Change, ChangeError, Transport};
+use core::fmt;
 
 /// The state of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,6 +81,10 @@ impl QueuePairState {
             // A reliable queue pair has no send queue error.
             (S::SendError, Change::Resume) if transport != Transport::Rc => Ok(S::ReadyToSend),
             (
+                S::ReadyToReceive | S::ReadyToSend | S::SendDrained | S::SendError,
+                Change::Adjust(_),
+            ) => Ok(self),
+            (
                 S::Reset
                 | S::Init
                 | S::ReadyToReceive
@@ -91,8 +96,23 @@ impl QueuePairState {
                 | Change::ReadyToReceive { .. }
                 | Change::ReadyToSend { .. }
                 | Change::Drain
-                | Change::Resume,
+                | Change::Resume
+                | Change::Adjust(_),
             ) => Err(ChangeError::State(self)),
         }
     }
 }
+
+impl fmt::Display for ChangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ChangeError::Missing => f.write_str("there is no such queue pair"),
+            ChangeError::State(state) => {
+                write!(f, "the queue pair does not allow this in the state {state:?}")
+            }
+            ChangeError::Parameter(name) => write!(f, "the parameter {name} is out of range"),
+        }
+    }
+}
+
+impl core::error::Error for ChangeError {}

@@ -3,7 +3,7 @@
 use std::sync::Once;
 use std::sync::atomic::Ordering;
 
-use fairway_roce::{Change, Peer, READ_DEPTH_MAX, Reliability, Transport};
+use fairway_roce::{Attributes, Change, Peer, READ_DEPTH_MAX, Reliability, Transport};
 use fairway_wire::roce::RnrTimer;
 use fairway_wire::{Duration, Psn, Qpn};
 use libc::c_int;
@@ -113,20 +113,63 @@ fn ready_to_receive(pair: &QueuePair, context: &Context, kept: &ibv_qp_attr) -> 
     Ok(Change::ReadyToReceive { peer, mtu, expected, read_depth, rnr_timer })
 }
 
-fn ready_to_send(kept: &ibv_qp_attr) -> Change {
+fn reliability(kept: &ibv_qp_attr) -> Reliability {
     // 4.096 µs × 2^n; zero means no time-out.
     let timeout = match kept.timeout {
         0 => Duration::ZERO,
         code => Duration::from_ns(4_096 << code),
     };
-    let reliability = Reliability {
+    Reliability {
         timeout,
         retries: kept.retry_cnt,
         rnr_retries: kept.rnr_retry,
         read_depth: kept.max_rd_atomic,
-    };
-    Change::ReadyToSend { first: Psn::new(kept.sq_psn), reliability }
+    }
 }
+
+fn ready_to_send(kept: &ibv_qp_attr) -> Change {
+    Change::ReadyToSend { first: Psn::new(kept.sq_psn), reliability: reliability(kept) }
+}
+
+fn adjustment(kept: &ibv_qp_attr) -> Change {
+    Change::Adjust(Attributes {
+        rights: rights(kept.qp_access_flags),
+        q_key: kept.qkey,
+        reliability: reliability(kept),
+        rnr_timer: RnrTimer::from_code(kept.min_rnr_timer),
+    })
+}
+
+/// Refuses to change attributes that a provider cannot change once the queue pair is ready.
+fn check_fixed(
+    pair: &QueuePair,
+    context: &Context,
+    (before, after): (&ibv_qp_attr, &ibv_qp_attr),
+    mask: c_int,
+) -> Result<()> {
+    if mask & IBV_QP_MAX_DEST_RD_ATOMIC != 0
+        && before.max_dest_rd_atomic != after.max_dest_rd_atomic
+    {
+        return Err(EINVAL);
+    }
+    if mask & IBV_QP_AV != 0 {
+        let [before, after] = [before, after]
+            .map(|attributes| ah::resolve(context, &pair.provider, &attributes.ah_attr));
+        if before? != after? {
+            return Err(EINVAL);
+        }
+    }
+    Ok(())
+}
+
+/// Attributes that may change although the state stays the same.
+const ADJUSTABLE: c_int = IBV_QP_ACCESS_FLAGS
+    | IBV_QP_QKEY
+    | IBV_QP_TIMEOUT
+    | IBV_QP_RETRY_CNT
+    | IBV_QP_RNR_RETRY
+    | IBV_QP_MIN_RNR_TIMER
+    | IBV_QP_MAX_QP_RD_ATOMIC;
 
 /// Performs the transition from one state to another.
 fn take_step(
@@ -136,6 +179,10 @@ fn take_step(
     (kept, mask): (&ibv_qp_attr, c_int),
 ) -> Result<()> {
     let change = |change: &Change| Ok(pair.provider.modify(pair.number, change)?);
+    let adjust = || match mask & ADJUSTABLE {
+        0 => Ok(()),
+        _ => change(&adjustment(kept)),
+    };
     match (from, to) {
         (_, IBV_QPS_RESET) => {
             change(&Change::Reset)?;
@@ -152,15 +199,20 @@ fn take_step(
             }
             change(&ready)
         }
-        (IBV_QPS_RTR, IBV_QPS_RTS) => change(&ready_to_send(kept)),
-        (IBV_QPS_SQD | IBV_QPS_SQE, IBV_QPS_RTS) => change(&Change::Resume),
+        (IBV_QPS_RTR, IBV_QPS_RTS) => {
+            change(&ready_to_send(kept))?;
+            adjust()
+        }
+        (IBV_QPS_SQD | IBV_QPS_SQE, IBV_QPS_RTS) => {
+            adjust()?;
+            change(&Change::Resume)
+        }
         (IBV_QPS_RTS, IBV_QPS_SQD) => {
             let notify = mask & IBV_QP_EN_SQD_ASYNC_NOTIFY != 0 && kept.en_sqd_async_notify != 0;
             pair.events.notify_drained.store(notify, Ordering::Release);
             change(&Change::Drain)
         }
-        // Only attributes change; the state stays the same.
-        _ => Ok(()),
+        _ => adjust(),
     }
 }
 
@@ -186,6 +238,9 @@ extern "C" fn ibv_modify_qp(qp: Ptr<'_, ibv_qp>, attr: &ibv_qp_attr, mask: c_int
         keep(&mut next, attr, mask);
         if to == IBV_QPS_RESET {
             next = zeroed();
+        }
+        if from == IBV_QPS_SQD {
+            check_fixed(pair, context, (&*kept, &next), mask)?;
         }
         take_step(pair, context, (from, to), (&next, mask))?;
         if mask & IBV_QP_AV != 0 || to == IBV_QPS_RESET {

@@ -251,6 +251,12 @@ fn requests_hold_their_places_until_their_completions_are_polled() {
     run_over_both("outstanding");
 }
 
+/// Attributes that change while a queue pair is ready take effect, or are refused.
+#[test]
+fn attributes_of_ready_queue_pairs_change() {
+    run_over_both("attributes");
+}
+
 /// Asynchronous events of refused requests are for the end that has refused them.
 #[test]
 fn refused_requests_raise_no_event_at_their_initiator() {

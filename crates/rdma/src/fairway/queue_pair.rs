@@ -6,8 +6,8 @@ use std::sync::Arc;
 use fairway::embed::Core;
 use fairway::embed::PeerState;
 use fairway_roce::{
-    Change, ChangeError, Event, Peer, QueuePairConfig, QueuePairState, Reliability, Status,
-    Transport,
+    Attributes, Change, ChangeError, Event, Peer, QueuePairConfig, QueuePairState, Reliability,
+    Status, Transport,
 };
 use fairway_runtime::clock;
 use fairway_ub::wire::roce::RnrTimer;
@@ -141,6 +141,31 @@ impl QueuePair {
         Verbs::jetty_of(self.local)
     }
 
+    /// Sets time-outs and retries.
+    fn be_reliable(&mut self, core: &mut Core, reliability: &Reliability) {
+        let retries = match self.config.transport {
+            Transport::Rc => not_ready_retries(reliability.rnr_retries, self.rnr_timer),
+            // A message that finds no receive is lost.
+            Transport::Uc | Transport::Ud => 0,
+        };
+        let _ = core.nic.set_jetty_not_ready_retries(self.jetty(), Some(retries));
+        self.timeout = timeout(reliability);
+    }
+
+    /// Changes attributes of a queue pair that is ready to receive.
+    fn adjust(&mut self, core: &mut Core, attributes: &Attributes) {
+        let Attributes { rights, q_key, reliability, rnr_timer } = *attributes;
+        (self.rights, self.q_key, self.rnr_timer) = (rights, q_key, rnr_timer);
+        match self.config.transport {
+            Transport::Ud => _ = core.nic.set_jetty_token(self.jetty(), q_key),
+            Transport::Rc | Transport::Uc => {
+                let grant = Grant::Access { rights, domain: self.config.domain };
+                let _ = core.nic.set_jetty_grant(self.jetty(), grant);
+            }
+        }
+        self.be_reliable(core, &reliability);
+    }
+
     /// Number of operations that were begun and have not completed.
     pub(super) fn begun(&self) -> u32 {
         self.next.wrapping_sub(self.first)
@@ -249,15 +274,10 @@ impl Verbs {
                 }
             }
             Change::ReadyToSend { first, reliability } => {
-                let retries = match transport {
-                    Transport::Rc => not_ready_retries(reliability.rnr_retries, pair.rnr_timer),
-                    // A message that finds no receive is lost.
-                    Transport::Uc | Transport::Ud => 0,
-                };
-                let _ = core.nic.set_jetty_not_ready_retries(jetty, Some(retries));
-                pair.timeout = timeout(&reliability);
+                pair.be_reliable(core, &reliability);
                 pair.token = token(number, pair.peer.queue_pair, first);
             }
+            Change::Adjust(attributes) => pair.adjust(core, &attributes),
             Change::Drain => pair.draining = true,
             Change::Resume => pair.draining = false,
         }
@@ -341,6 +361,7 @@ fn check(change: &Change) -> Result<(), ChangeError> {
             Err(ChangeError::Parameter("mtu"))
         }
         Change::ReadyToSend { reliability, .. }
+        | Change::Adjust(Attributes { reliability, .. })
             if reliability.retries > 7 || reliability.rnr_retries > 7 =>
         {
             Err(ChangeError::Parameter("retries"))

@@ -2,6 +2,8 @@
 
 use fairway_rdma::ProviderKind;
 
+#[path = "../verbs/adjust.rs"]
+mod adjust;
 mod errors;
 #[path = "../verbs/fences.rs"]
 mod fences;

@@ -2,7 +2,8 @@
 
 use super::RoceDevice;
 use crate::api::{
-    Change, ChangeError, MemoryRegion, MemoryRequest, QueuePairConfig, ReceiveQueueId,
+    Attributes, Change, ChangeError, MemoryRegion, MemoryRequest, QueuePairConfig, ReceiveQueueId,
+    Reliability,
 };
 use crate::completions::{Awaited, Completions};
 use crate::limits::Limits;
@@ -257,12 +258,12 @@ impl RoceDevice {
                     return Err(ChangeError::Parameter("read_depth"));
                 }
             }
-            Change::ReadyToSend { reliability, .. } => {
-                if reliability.read_depth > depth_max {
+            Change::ReadyToSend { reliability, .. } => check(reliability, depth_max)?,
+            Change::Adjust(Attributes { reliability, .. }) => {
+                check(reliability, depth_max)?;
+                // A READ that is posted could not be sent any more.
+                if reliability.read_depth == 0 && pair.requester.reliability.read_depth > 0 {
                     return Err(ChangeError::Parameter("read_depth"));
-                }
-                if reliability.retries > 7 || reliability.rnr_retries > 7 {
-                    return Err(ChangeError::Parameter("retries"));
                 }
             }
             Change::Reset
@@ -298,4 +299,15 @@ impl RoceDevice {
         shared.receive_queues[queue].live = false;
         shared.receive_queues.remove(queue);
     }
+}
+
+/// Checks that time-outs and retries are within their ranges.
+fn check(reliability: &Reliability, depth_max: u8) -> Result<(), ChangeError> {
+    if reliability.read_depth > depth_max {
+        return Err(ChangeError::Parameter("read_depth"));
+    }
+    if reliability.retries > 7 || reliability.rnr_retries > 7 {
+        return Err(ChangeError::Parameter("retries"));
+    }
+    Ok(())
 }

@@ -4,8 +4,13 @@ use super::*;
 use alloc::format;
 use alloc::string::String;
 
+fn attributes() -> Attributes {
+    let reliability = Reliability { read_depth: 4, ..Reliability::default() };
+    Attributes { rights: Rights::ALL, q_key: 0, reliability, rnr_timer: RNR }
+}
+
 /// All changes, with parameters that are in range.
-fn changes() -> [(&'static str, Change); 7] {
+fn changes() -> [(&'static str, Change); 8] {
     let init = Change::Init { rights: Rights::ALL, p_key: 0xffff, q_key: 0 };
     let (peer, expected, read_depth) = (Peer::default(), Psn::new(0), 4);
     let receive = Change::ReadyToReceive { peer, mtu: MTU, expected, read_depth, rnr_timer: RNR };
@@ -18,6 +23,7 @@ fn changes() -> [(&'static str, Change); 7] {
         ("send", send),
         ("drain", Change::Drain),
         ("resume", Change::Resume),
+        ("adjust", Change::Adjust(attributes())),
         ("error", Change::Error),
     ]
 }
@@ -239,4 +245,31 @@ fn memory_in_use_is_released_when_its_operations_are_done() {
     assert_eq!(pair.hosts[0].deregister(segment), Ok(false));
     pair.run_until_idle();
     assert_eq!(pair.hosts[0].poll_event(), Some(Event::SegmentReleased { segment }));
+}
+
+#[test]
+fn attributes_change_in_a_state_that_receives() {
+    let mut pair = Pair::new(Transport::Rc);
+    let number = pair.pairs[0];
+    let too_many = Reliability { rnr_retries: 8, ..attributes().reliability };
+    for (reliability, name) in [
+        (too_many, "retries"),
+        (Reliability { read_depth: 0, ..Reliability::default() }, "read_depth"),
+    ] {
+        let change = Change::Adjust(Attributes { reliability, ..attributes() });
+        assert_eq!(pair.hosts[0].modify(number, &change), Err(ChangeError::Parameter(name)));
+    }
+    let granting = |rights| Change::Adjust(Attributes { rights, ..attributes() });
+    pair.hosts[1].modify(pair.pairs[1], &granting(Rights::WRITE)).unwrap();
+    pair.write(0, 1, 8);
+    pair.run_until_idle();
+    assert_eq!(pair.sent(0), [(1, Status::Success)]);
+    pair.hosts[1].modify(pair.pairs[1], &granting(Rights::READ)).unwrap();
+    pair.write(0, 2, 8);
+    pair.run_until_idle();
+    let [(2, status)] = pair.sent(0)[..] else { panic!("one completion") };
+    assert!(matches!(status, Status::RemoteAccess | Status::RemoteInvalidRequest), "{status:?}");
+    pair.hosts[0].modify(number, &Change::Reset).unwrap();
+    let refused = pair.hosts[0].modify(number, &granting(Rights::READ));
+    assert_eq!(refused, Err(ChangeError::State(QueuePairState::Reset)));
 }

@@ -131,6 +131,16 @@ fn access_under_way_when_a_grant_ends_is_refused() {
 }
 
 #[test]
+fn access_under_way_when_a_grant_is_extended_succeeds() {
+    let pair = guarded(access(Rights::WRITE));
+    let remote = pair.via(1);
+    let mut pair = in_the_middle(pair, remote, |pair| {
+        pair.nics[1].set_jetty_grant(pair.jetties[1], access(Rights::ALL)).unwrap();
+    });
+    assert_eq!((pair.statuses(), pair.placed[1]), (vec![Status::Success], 5));
+}
+
+#[test]
 fn a_jetty_that_is_destroyed_grants_nothing() {
     let mut pair = guarded(access(Rights::ALL));
     let remote = pair.via(1);
