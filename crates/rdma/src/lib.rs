@@ -382,6 +382,12 @@ pub trait Provider: Send + Sync {
     /// Posts sends, in order. Returns how many were accepted, and the error of the next.
     fn post_send(&self, number: Qpn, requests: &[WorkRequest]) -> (usize, Option<PostError>);
 
+    /// Checks that [`Provider::post_send`] accepts all requests, if nothing else is posted before.
+    ///
+    /// # Errors
+    /// Why the first request that is not accepted would be refused.
+    fn check_sends(&self, number: Qpn, requests: &[WorkRequest]) -> Result<(), PostError>;
+
     /// Posts receives to a queue pair's own queue; returns as [`Provider::post_send`] does.
     fn post_receive(&self, number: Qpn, requests: &[ReceiveRequest]) -> (usize, Option<PostError>);
 

@@ -513,6 +513,10 @@ impl Provider for Roce {
         posted
     }
 
+    fn check_sends(&self, number: Qpn, requests: &[WorkRequest]) -> Result<(), PostError> {
+        self.driver.with(|core| core.host.check_sends(number, requests))
+    }
+
     fn post_receive(&self, number: Qpn, requests: &[ReceiveRequest]) -> (usize, Option<PostError>) {
         self.driver.with(|core| all(requests, |request| core.host.post_receive(number, request)))
     }

@@ -143,6 +143,24 @@ impl RoceDevice {
         Ok(())
     }
 
+    /// Checks that all requests would be accepted if they were posted one after the other.
+    ///
+    /// # Errors
+    /// Why the first request that is not accepted would be refused.
+    pub fn check_sends(&mut self, number: Qpn, requests: &[WorkRequest]) -> Result<(), PostError> {
+        let (shared, pair) = self.pair(number).ok_or(PostError::Missing)?;
+        if !pair.state.takes_sends() {
+            return Err(PostError::State);
+        }
+        let count = requests.len() as u32;
+        if pair.requester.posted + count > pair.send_depth
+            || shared.sends.capacity() - shared.sends.in_use() < count
+        {
+            return Err(PostError::Full);
+        }
+        requests.iter().try_for_each(|request| measure(pair, request).map(drop))
+    }
+
     /// Posts a receive to a queue pair's own queue. In the error state it completes at once, as
     /// flushed.
     pub fn post_receive(&mut self, number: Qpn, request: &ReceiveRequest) -> Result<(), PostError> {

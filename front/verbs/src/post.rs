@@ -83,6 +83,17 @@ impl Sends {
     }
 }
 
+impl Sends {
+    /// Posts the batch to the provider, all of it or nothing.
+    pub(crate) fn hand_over_whole(&mut self, qp: &QueuePair) -> Result<()> {
+        // A single request is never posted in part.
+        if self.batch.len() > 1 {
+            uncancelled(|| qp.provider.check_sends(qp.number, &self.batch))?;
+        }
+        self.hand_over(qp).1.map_or(Ok(()), Err)
+    }
+}
+
 /// Converts the operation of a request. The provider checks what the transport forbids.
 ///
 /// # Safety

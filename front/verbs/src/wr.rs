@@ -141,7 +141,7 @@ extern "C" fn wr_complete(qp: Started<'_>) -> c_int {
     step_with(pair, &mut sends, close);
     let result = match sends.building.error.take() {
         Some(error) => Some(error),
-        None => sends.hand_over(pair).1,
+        None => sends.hand_over_whole(pair).err(),
     };
     sends.batch.clear();
     sends.release();

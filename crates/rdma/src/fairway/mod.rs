@@ -470,6 +470,10 @@ impl Provider for Fairway {
         posted
     }
 
+    fn check_sends(&self, number: Qpn, requests: &[WorkRequest]) -> Result<(), PostError> {
+        self.with(|verbs, _| verbs.check_sends(number, requests))
+    }
+
     fn post_receive(&self, number: Qpn, requests: &[ReceiveRequest]) -> (usize, Option<PostError>) {
         self.with(|verbs, core| verbs.post_receive(core, number, requests))
     }

@@ -153,6 +153,20 @@ impl Verbs {
         (requests.len(), None)
     }
 
+    /// Checks that all requests would be accepted.
+    pub(super) fn check_sends(
+        &mut self,
+        number: fairway_ub::wire::Qpn,
+        requests: &[WorkRequest],
+    ) -> Result<(), PostError> {
+        let mtu = self.mtu;
+        let pair = self.pair(number).ok_or(PostError::Missing)?;
+        if pair.sends.len() + requests.len() > pair.config.send_depth as usize {
+            return Err(PostError::Full);
+        }
+        requests.iter().try_for_each(|request| check(pair, request, mtu).map(drop))
+    }
+
     /// Begins the sends that may begin, and completes those that have ended.
     pub(super) fn advance(&mut self, core: &mut Core, local: u32) {
         self.advance_at(core, local, clock::now());

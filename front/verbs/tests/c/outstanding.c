@@ -175,6 +175,22 @@ static void extended(void)
     finished(600);
 }
 
+/* The second request is invalid, so the first is not posted either. */
+static void whole(void)
+{
+    struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(from);
+    ibv_wr_start(qp);
+    for (int id = 0; id < 2; id++) {
+        qp->wr_id = 900 + id;
+        qp->wr_flags = IBV_SEND_SIGNALED;
+        ibv_wr_rdma_write(qp, mr->rkey, (uintptr_t)memory + 2048);
+        ibv_wr_set_sge(qp, mr->lkey, (uintptr_t)memory, id ? 0xf0000000 : 8);
+    }
+    REFUSED(ibv_wr_complete(qp), EINVAL);
+    CHECK(write_(910, IBV_SEND_SIGNALED) == 0);
+    finished(910);
+}
+
 static void receiving(void)
 {
     for (int id = 0; id < DEPTH; id++)
@@ -210,6 +226,7 @@ int main(void)
     unsignaled();
     failing();
     extended();
+    whole();
     receiving();
     struct ibv_async_event event;
     CHECK(fcntl(context->async_fd, F_SETFL, O_NONBLOCK) == 0);
