@@ -175,7 +175,7 @@ impl Verbs {
     fn advance_at(&mut self, core: &mut Core, local: u32, now: Instant) {
         loop {
             let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
-            if matches!(pair.state, QueuePairState::Error | QueuePairState::SendError) {
+            if pair.state == QueuePairState::Error {
                 return self.flush_sends(core, local);
             }
             if std::mem::take(&mut pair.unparks) && self.unpark(core, local) == Begun::Later {
@@ -361,11 +361,9 @@ impl Verbs {
                 _ => Status::Success,
             },
         };
-        if status != Status::Success {
+        if status != Status::Success && send.status == Status::Success {
             pair.is_failing = true;
-            if send.status == Status::Success {
-                send.status = status;
-            }
+            send.status = status;
         }
         if index == 0 {
             self.complete_ready(core, local);
@@ -377,6 +375,9 @@ impl Verbs {
     pub(super) fn complete_ready(&mut self, core: &mut Core, local: u32) {
         loop {
             let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
+            if pair.state == QueuePairState::SendError {
+                pair.flush_in_turn();
+            }
             if pair.begun() == 0 || !pair.sends.front().is_some_and(Send::is_done) {
                 break;
             }
@@ -387,9 +388,9 @@ impl Verbs {
             }
             let (status, work) = (send.status, send.work);
             self.complete(core, local, send);
-            if status != Status::Success {
+            if !matches!(status, Status::Success | Status::Flushed) {
                 self.tell_refusal(core, local, (status, &work));
-                return self.fail(core, local, status);
+                self.fail_sends(core, local, status);
             }
         }
         self.note_drained(local);
@@ -463,6 +464,13 @@ impl Verbs {
 }
 
 impl QueuePair {
+    /// Makes all posted sends complete as flushed, those under way when they end: the protocol
+    /// still uses their memory, and aborting them would abort the receives, too.
+    fn flush_in_turn(&mut self) {
+        self.sends.iter_mut().for_each(|send| send.finish(Status::Flushed));
+        self.next = self.first.wrapping_add(self.sends.len() as u32);
+    }
+
     /// True if a send has a fence and was posted behind a READ or an atomic that has not completed.
     /// The protocol's own fence does not suffice: the program's memory gets the result of an atomic
     /// after the protocol has ended the operation, and the bytes of several ranges are copied

@@ -362,20 +362,28 @@ impl Verbs {
         }
     }
 
-    /// Moves a queue pair to an error state, because an operation of it, or the queue pair itself,
-    /// has failed.
+    /// Moves a queue pair to the error state, because a receive, an operation of a reliable
+    /// connection, or the queue pair itself has failed.
     pub(super) fn fail(&mut self, core: &mut Core, local: u32, status: Status) {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
         if pair.state == QueuePairState::Error {
             return;
         }
         let number = pair.number;
-        if pair.config.transport == Transport::Rc || status == Status::LocalProtection {
-            self.enter_error(core, local);
-        } else {
-            pair.state = QueuePairState::SendError;
-            self.flush_sends(core, local);
+        self.enter_error(core, local);
+        self.event(Event::Fault { queue_pair: number, status });
+    }
+
+    /// Moves a queue pair to the state of failed sends, because an operation of it has failed; a
+    /// reliable connection moves to the error state.
+    pub(super) fn fail_sends(&mut self, core: &mut Core, local: u32, status: Status) {
+        let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
+        if pair.config.transport == Transport::Rc {
+            return self.fail(core, local, status);
         }
+        pair.state = QueuePairState::SendError;
+        pair.is_failing = false;
+        let number = pair.number;
         self.event(Event::Fault { queue_pair: number, status });
     }
 

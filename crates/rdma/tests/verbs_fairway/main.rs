@@ -28,6 +28,8 @@ mod refusals;
 mod reliable;
 #[path = "../verbs/rights.rs"]
 mod rights;
+#[path = "../verbs/send_errors.rs"]
+mod send_errors;
 mod shared;
 #[path = "../verbs/shares.rs"]
 mod shares;
