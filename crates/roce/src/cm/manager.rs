@@ -87,15 +87,21 @@ impl Manager {
         Ok(id)
     }
 
-    /// Removes a listener. Unanswered requests are refused; accepted connections stay.
+    /// Removes a listener. Requests that [`Self::poll_event`] has not returned are refused; the
+    /// others may still be answered, and accepted connections stay.
     pub fn unlisten(&mut self, now: Instant, id: ListenerId) -> Result<(), CommandError> {
         let at = self.listeners.iter().position(|listener| listener.id == id);
         self.listeners.swap_remove(at.ok_or(CommandError::Missing)?);
         for index in self.records.ever_taken() {
             let record = &self.records[index];
             let waits = matches!(record.state, State::Requested | State::Queried);
-            if record.id.0 != 0 && record.listener == Some(id) && waits {
-                self.close(now, record.id)?;
+            let connection = record.id;
+            if connection.0 != 0 && record.listener == Some(id) && waits {
+                let before = self.events.len();
+                self.events.retain(|event| event.connection() != connection);
+                if self.events.len() < before {
+                    self.close(now, connection)?;
+                }
             }
         }
         Ok(())

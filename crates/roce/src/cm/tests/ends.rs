@@ -171,14 +171,17 @@ fn a_queue_pair_seen_again_ends_what_it_was_in() {
 }
 
 #[test]
-fn ending_a_listener_refuses_waiting_requests() {
+fn ending_a_listener_refuses_requests_that_were_not_reported() {
     let mut pair = Pair::new();
     let listener = pair.listen();
     let taken = pair.managers[1].listen(pair.now, SERVICE, 1);
     assert_eq!(taken, Err(CommandError::ServiceTaken));
     let kept = pair.connected(5);
     pair.events(0);
-    let active = pair.connect(8);
+    // The request arrives, and is not reported yet.
+    let active = pair.managers[0].connect(pair.now, 1, &request(8)).unwrap();
+    let sent = pair.managers[0].poll_transmit().unwrap();
+    pair.carry(0, &sent);
     pair.managers[1].unlisten(pair.now, listener).unwrap();
     pair.run_until_idle();
     assert_eq!(rejects(&pair.events(0)), [(active, 28)]);
@@ -187,6 +190,20 @@ fn ending_a_listener_refuses_waiting_requests() {
     assert_eq!(missing, Err(CommandError::Missing));
     pair.managers[0].close(pair.now, active).unwrap();
     pair.finish(kept);
+}
+
+#[test]
+fn request_that_was_reported_is_accepted_after_its_listener_has_ended() {
+    let mut pair = Pair::new();
+    let listener = pair.listen();
+    let active = pair.connect(5);
+    let events = pair.events(1);
+    let Event::Requested { connection, .. } = events[0] else { panic!("{events:?}") };
+    pair.managers[1].unlisten(pair.now, listener).unwrap();
+    pair.accept(connection, 7);
+    pair.confirm(active);
+    assert_eq!(pair.states([active, connection]), [Some(State::Established); 2]);
+    pair.finish([active, connection]);
 }
 
 #[test]
