@@ -96,6 +96,12 @@ impl Guards {
         }
     }
 
+    /// True if this Jetty grants accesses.
+    pub fn grants_any(&self, via: u32) -> bool {
+        let granted = self.grants.get(via as usize).map(|granted| granted.grant);
+        matches!(granted, Some(Grant::Access { .. }))
+    }
+
     /// True if accesses through this Jetty may change memory in any order.
     pub fn is_relaxed(&self, via: u32) -> bool {
         let granted = self.grants.get(via as usize).map(|granted| granted.grant);

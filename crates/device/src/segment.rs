@@ -304,6 +304,17 @@ impl Segments {
             && segment.state == SegmentState::Registered
     }
 
+    /// Returns the reason for which the rest of an access is refused whose admission is not valid
+    /// any more: [`Refusal::NoJetty`] if its Jetty grants nothing, as for a new access, and
+    /// [`Refusal::Access`] otherwise.
+    pub fn revocation(&self, admission: &Admission) -> Refusal {
+        let granted = self.guards.as_ref().zip(admission.via);
+        match granted.is_none_or(|(guards, via)| guards.grants_any(via)) {
+            true => Refusal::Access,
+            false => Refusal::NoJetty,
+        }
+    }
+
     /// True if the segment was registered, or the access granted, for relaxed ordering.
     ///
     /// # Panics

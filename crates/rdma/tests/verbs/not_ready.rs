@@ -86,3 +86,30 @@ fn message_without_a_receive_waits_longer_than_the_retries() {
 /// Refusals for lack of a receive that take longer than the retries and the examination of the
 /// operation that follows.
 const WAITS: u64 = 1000;
+
+#[test]
+fn operations_under_way_exceed_their_retries_if_the_target_enters_the_error_state() {
+    let timeout = Duration::from_us(5_000);
+    let impatient = Reliability { timeout, retries: 1, ..Reliability::default() };
+    for round in 0..15 {
+        let ([here, there], pairs) = half(impatient, |node, number, peer| {
+            let gid = node.provider.gids()[0];
+            node.connect(number, node.peer(gid, peer), patient());
+        });
+        let work = works(&there)[2 + round % 3];
+        let length = if matches!(work, Work::FetchAdd { .. }) { 8 } else { 1 << 20 };
+        here.post(pairs[0], 0, work, here.local(0, 8));
+        here.sent(0);
+        (1..32).for_each(|id| here.post(pairs[0], id, work, here.local(0, length)));
+        there.provider.modify(pairs[1], &Change::Error).unwrap();
+        // Those before may have succeeded.
+        here.post(pairs[0], 32, work, here.local(0, 8));
+        let failed = loop {
+            let done = here.next(here.sends);
+            if done.status != Status::Success {
+                break done;
+            }
+        };
+        assert_eq!(failed.status, Status::RetryExceeded, "{work:?}");
+    }
+}

@@ -132,7 +132,7 @@ impl Channel {
 
     /// True if a message that has been acknowledged can be refused for this reason.
     pub(super) fn may_be_late(reason: Refusal) -> bool {
-        matches!(reason, Refusal::Access | Refusal::Operation)
+        matches!(reason, Refusal::Access | Refusal::Operation | Refusal::NoJetty)
     }
 
     /// Processes a refusal of a message that the peer has acknowledged, sent with a packet of

@@ -150,7 +150,8 @@ impl Channel {
             || shared.segments.is_current(arrival.segment, &arrival.admission);
         if !current {
             // The memory was deregistered, or access revoked, while the packet waited.
-            self.break_off_later(shared, index);
+            let revoked = shared.segments.revocation(&arrival.admission);
+            self.break_off_later(shared, index, Some(revoked));
             shared.deferred.free(part, &mut shared.channels);
             return None;
         }

@@ -147,31 +147,37 @@ impl Channel {
         };
         shared.deferred.free(index, &mut shared.channels);
         if let Some(arrival) = arrival {
-            self.break_off_later(shared, arrival);
+            self.break_off_later(shared, arrival, None);
         } else if !deferred.is_part {
             self.unmark(shared, deferred.answer());
             self.answer_refused(shared, deferred.answer(), &deferred.data, Refusal::Access);
         }
     }
 
-    /// Ends a message that was set aside, and whose memory was missing when it became next in
-    /// order. Its packets may have been acknowledged, so its answer, if it has one, reports the
-    /// failure. If some of it has yet to arrive, the refusal is attached to its next packet; if all
-    /// of it has arrived, to the packet that made it next in order, which has not been acknowledged
-    /// yet.
-    pub(super) fn break_off_later(&mut self, shared: &mut Shared, index: Index<Arrival>) {
+    /// Ends a message that was set aside, and whose memory was missing or not granted any more when
+    /// it became next in order. `revoked` is the reason in the latter case. Its packets may have
+    /// been acknowledged, so its answer, if it has one, reports the failure. If some of it has yet
+    /// to arrive, the refusal is attached to its next packet; if all of it has arrived, to the
+    /// packet that made it next in order, which has not been acknowledged yet.
+    pub(super) fn break_off_later(
+        &mut self,
+        shared: &mut Shared,
+        index: Index<Arrival>,
+        revoked: Option<Refusal>,
+    ) {
+        let reason = |refusal| revoked.unwrap_or(refusal);
         let response = shared.arrivals[index].response.take();
         let arrival = shared.arrivals[index];
         if let Some(response) = response {
-            let refusal = self.break_off(shared, index);
+            let refusal = reason(self.break_off(shared, index));
             self.acknowledge_transaction(shared, response, Some(refusal));
         } else if arrival.has_slot && arrival.placed + arrival.aside < arrival.length {
-            let refusal = self.break_off(shared, index);
+            let refusal = reason(self.break_off(shared, index));
             shared.arrivals[index].pending_refusal = Some(refusal);
         } else if shared.is_injected(InjectedBug::ForgetLate) {
             self.break_off(shared, index);
         } else {
-            let refusal = self.stop_placing(shared, index);
+            let refusal = reason(self.stop_placing(shared, index));
             self.refuse_late(shared, &arrival, refusal);
         }
     }

@@ -453,9 +453,10 @@ impl Channel {
         {
             // The memory was deregistered, or access revoked, in the middle of the message.
             let (jetty, order) = (arrival.remote_jetty, arrival.order);
+            let refusal = shared.segments.revocation(&arrival.admission);
             self.abandon_arrival(shared, index);
             self.skip_numbers(shared, jetty, &order);
-            return Judgement::Refuse(Refusal::Access);
+            return Judgement::Refuse(refusal);
         }
         self.place_in(shared, index, data, payload)
     }

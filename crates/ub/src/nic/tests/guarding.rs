@@ -115,9 +115,13 @@ fn in_the_middle(mut pair: Pair, remote: RemoteRange, change: impl FnOnce(&mut P
 
 #[test]
 fn access_under_way_when_a_grant_ends_is_refused() {
-    let ends: [&[Grant]; 3] =
-        [&[Grant::Nothing], &[Grant::Later, access(Rights::ALL)], &[access(Rights::READ)]];
-    for grants in ends {
+    let ends: [(&[Grant], Status); 3] = [
+        // As for an access that begins now.
+        (&[Grant::Nothing], Status::RemoteNoJetty),
+        (&[Grant::Later, access(Rights::ALL)], Status::RemoteAccess),
+        (&[access(Rights::READ)], Status::RemoteAccess),
+    ];
+    for (grants, status) in ends {
         let pair = guarded(access(Rights::ALL));
         let remote = pair.via(1);
         let mut pair = in_the_middle(pair, remote, |pair| {
@@ -125,7 +129,7 @@ fn access_under_way_when_a_grant_ends_is_refused() {
                 pair.nics[1].set_jetty_grant(pair.jetties[1], *grant).unwrap();
             }
         });
-        assert_eq!(pair.statuses(), [Status::RemoteAccess], "{grants:?}");
+        assert_eq!(pair.statuses(), [status], "{grants:?}");
         assert_eq!(pair.placed[1], 1, "{grants:?}");
     }
 }
