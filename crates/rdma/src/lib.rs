@@ -427,7 +427,28 @@ pub enum ProviderKind {
     Fairway,
 }
 
+/// Maximum numbers of objects of a provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProviderLimits {
+    /// Queue pairs.
+    pub queue_pairs: u32,
+    /// Completion queues.
+    pub completion_queues: u32,
+    /// Registered memory regions.
+    pub regions: u32,
+    /// Shared receive queues.
+    pub receive_queues: u32,
+}
+
 impl ProviderKind {
+    /// The provider's limits.
+    pub fn limits(self) -> ProviderLimits {
+        match self {
+            ProviderKind::Roce => roce::LIMITS,
+            ProviderKind::Fairway => fairway::PROVIDER_LIMITS,
+        }
+    }
+
     /// True if a provider of this kind takes a policy: RoCE takes a scheduler alone.
     pub fn takes(self, policy: &PolicySpec) -> bool {
         let scheduler_alone = PolicySpec { scheduler: policy.scheduler, ..PolicySpec::default() };

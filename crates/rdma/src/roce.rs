@@ -51,8 +51,8 @@ pub(super) use self::endpoint::Endpoint;
 use super::slot::{Claimed, Service, Slot};
 use super::{
     DEVICE_ADDRESSES, ForeignMemory, Gid, LEAVING, LOCAL_BITS, Listener, NetworkCounters,
-    PolicySpec, Provider, ProviderError, ProviderKind, ProviderOptions, ServiceClaim,
-    ServiceLevels,
+    PolicySpec, Provider, ProviderError, ProviderKind, ProviderLimits, ProviderOptions,
+    ServiceClaim, ServiceLevels,
 };
 
 /// Number of polls after which all sockets are checked, even if none is known to have packets.
@@ -259,15 +259,23 @@ impl Process for RoceCore {
     }
 }
 
+/// Limits for programs.
+pub(super) const LIMITS: ProviderLimits = ProviderLimits {
+    queue_pairs: QUEUE_PAIRS,
+    completion_queues: 1 << 14,
+    regions: 1 << 16,
+    receive_queues: 1 << 12,
+};
+
 fn limits(slot: u8) -> Limits {
     Limits {
-        queue_pairs: QUEUE_PAIRS,
+        queue_pairs: LIMITS.queue_pairs,
         number_bits: LOCAL_BITS,
         number_base: u32::from(slot) << LOCAL_BITS,
-        segments: 1 << 16,
-        completion_queues: 1 << 14,
+        segments: LIMITS.regions,
+        completion_queues: LIMITS.completion_queues,
         completions: 1 << 24,
-        receive_queues: QUEUE_PAIRS + (1 << 12),
+        receive_queues: QUEUE_PAIRS + LIMITS.receive_queues,
         sends: 1 << 19,
         // A record takes memory once it is used; until then it takes address space only.
         receives: 1 << 21,

@@ -2,14 +2,15 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use fairway_rdma::Gid;
-use fairway_roce::{Limits, SGE_MAX};
+use fairway_rdma::{Gid, ProviderKind};
+use fairway_roce::{READ_DEPTH_MAX, SGE_MAX};
 use libc::c_int;
 
 use crate::abi::*;
 use crate::device::DeviceHandle;
 use crate::guard::{EINVAL, Errno, Result, number, status};
 use crate::pointer::{Array, Out, Ptr};
+use crate::settings;
 
 /// Largest number of bytes of inline data in a send.
 pub(crate) const INLINE_MAX: u32 = 1024;
@@ -34,7 +35,7 @@ pub(crate) fn gid(device: &DeviceHandle, index: usize) -> Result<Gid> {
 
 fn device_attr(device: &DeviceHandle) -> ibv_device_attr {
     let mut attr: ibv_device_attr = zeroed();
-    let limits = Limits::default();
+    let limits = settings::kind(&settings::environment).unwrap_or(ProviderKind::Roce).limits();
     for (to, from) in attr.fw_ver.iter_mut().zip(env!("CARGO_PKG_VERSION").bytes()) {
         *to = from as libc::c_char;
     }
@@ -54,9 +55,9 @@ fn device_attr(device: &DeviceHandle) -> ibv_device_attr {
     (attr.max_sge, attr.max_sge_rd) = (SGE_MAX as c_int, SGE_MAX as c_int);
     attr.max_cq = limits.completion_queues as c_int;
     attr.max_cqe = COMPLETIONS_MAX as c_int;
-    attr.max_mr = limits.segments as c_int;
+    attr.max_mr = limits.regions as c_int;
     attr.max_pd = 0x7fff_ffff;
-    let read_depth = c_int::from(limits.read_depth);
+    let read_depth = c_int::from(READ_DEPTH_MAX);
     (attr.max_qp_rd_atom, attr.max_qp_init_rd_atom) = (read_depth, read_depth);
     attr.max_res_rd_atom = read_depth * attr.max_qp;
     attr.atomic_cap = IBV_ATOMIC_HCA;

@@ -75,20 +75,25 @@ fn datapath(source: Source<'_>) -> Result<Option<DatapathKind>> {
     Ok(chosen.map(|chosen| if chosen.is_over_rnic() { DatapathKind::Auto } else { chosen }))
 }
 
+/// Kind of the provider.
+pub(crate) fn kind(source: Source<'_>) -> Result<ProviderKind> {
+    // Earlier versions used the second name.
+    let named = ["FAIRWAY_PROVIDER", "FAIRWAY_CARRIER"]
+        .into_iter()
+        .find_map(|name| value(source, name).map(|value| (name, value)));
+    match named.as_ref().map(|(name, value)| (*name, value.as_str())) {
+        None | Some((_, "roce")) => Ok(ProviderKind::Roce),
+        Some((_, "fairway")) => Ok(ProviderKind::Fairway),
+        Some((name, other)) => Err(wrong(name, other, "set it to roce or fairway")),
+    }
+}
+
 /// Kind and options of the provider of a device.
 pub(crate) fn provider(
     source: Source<'_>,
     device: &Device,
 ) -> Result<(ProviderKind, ProviderOptions)> {
-    // Earlier versions used the second name.
-    let named = ["FAIRWAY_PROVIDER", "FAIRWAY_CARRIER"]
-        .into_iter()
-        .find_map(|name| value(source, name).map(|value| (name, value)));
-    let kind = match named.as_ref().map(|(name, value)| (*name, value.as_str())) {
-        None | Some((_, "roce")) => ProviderKind::Roce,
-        Some((_, "fairway")) => ProviderKind::Fairway,
-        Some((name, other)) => return Err(wrong(name, other, "set it to roce or fairway")),
-    };
+    let kind = kind(source)?;
     let mut options = ProviderOptions::new(device.addresses.clone(), device.mtu());
     options.segmentation = switch(source, "FAIRWAY_SEGMENTATION", options.segmentation)?;
     options.out_of_order = switch(source, "FAIRWAY_OUT_OF_ORDER", options.out_of_order)?;

@@ -99,8 +99,16 @@ use super::management;
 use super::roce::Endpoint;
 use super::slot::Slot;
 use super::{
-    ForeignMemory, Gid, LEAVING, Listener, Provider, ProviderError, ProviderOptions, ServiceClaim,
-    ServiceLevels, fairway_port,
+    ForeignMemory, Gid, LEAVING, Listener, Provider, ProviderError, ProviderLimits,
+    ProviderOptions, ServiceClaim, ServiceLevels, fairway_port,
+};
+
+/// Limits for programs.
+pub(super) const PROVIDER_LIMITS: ProviderLimits = ProviderLimits {
+    queue_pairs: tables::PAIRS_MAX - tables::FIRST_LOCAL,
+    completion_queues: tables::QUEUES_MAX,
+    regions: REGIONS,
+    receive_queues: shared::SHARED_MAX,
 };
 
 /// Limits of the protocol. More is not needed for the queue pairs that are active at the same time.
@@ -108,7 +116,7 @@ const LIMITS: Limits = Limits::new()
     .channels(1024)
     .engines(1)
     .jetties(tables::PAIRS_MAX + shared::SHARED_MAX)
-    .segments(1 << 18)
+    .segments(REGIONS)
     .completion_queues(1)
     .completions(MESSAGES + RECEIVES)
     .messages(MESSAGES)
@@ -130,6 +138,8 @@ const LIMITS: Limits = Limits::new()
     .mailbox_buffers(1)
     .put_streams(1)
     .flows(1 << 14);
+/// Regions of memory, those of bounce buffers among them.
+const REGIONS: u32 = 1 << 18;
 const MESSAGES: u32 = 1 << 17;
 /// Enough for 512 shared receive queues of 4096 receives each. A record takes memory (less than 300
 /// bytes) once it is used; until then it takes address space only.

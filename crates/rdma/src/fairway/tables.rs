@@ -24,7 +24,9 @@ use crate::{LOCAL_BITS, Listener, ProviderError};
 /// Maximum number of queue pairs of a provider: as many as their numbers distinguish.
 pub(super) const PAIRS_MAX: u32 = 1 << LOCAL_BITS;
 /// The first number that is assigned: 0 and 1 belong to management.
-const FIRST_LOCAL: u32 = 2;
+pub(super) const FIRST_LOCAL: u32 = 2;
+/// Maximum number of completion queues of a provider.
+pub(super) const QUEUES_MAX: u32 = 1 << 14;
 
 /// A call of the listener that is due once the lock has been released.
 #[derive(Clone, Copy, Debug)]
@@ -195,6 +197,10 @@ impl Verbs {
             return Err(ProviderError::Parameter("depth"));
         }
         let index = free_place(&mut self.queues);
+        if index as u32 >= QUEUES_MAX {
+            self.queues.truncate(QUEUES_MAX as usize);
+            return Err(ProviderError::Limit("completion queues"));
+        }
         self.queues[index] = Some(CompletionQueue::new(depth));
         Ok(CompletionQueueId::new(index as u32))
     }
@@ -365,7 +371,7 @@ impl Verbs {
     /// Moves a queue pair to the error state, because a receive, an operation of a reliable
     /// connection, or the queue pair itself has failed.
     pub(super) fn fail(&mut self, core: &mut Core, local: u32, status: Status) {
-        let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
+        let Some(pair) = self.pairs[local as usize].as_deref() else { return };
         if pair.state == QueuePairState::Error {
             return;
         }

@@ -7,6 +7,8 @@ mod adjust;
 mod errors;
 #[path = "../verbs/fences.rs"]
 mod fences;
+#[path = "../verbs/limits.rs"]
+mod limits;
 mod many;
 #[path = "../verbs/missing.rs"]
 mod missing;

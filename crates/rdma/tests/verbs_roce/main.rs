@@ -8,6 +8,8 @@ mod adjust;
 mod fences;
 mod hosts;
 mod life;
+#[path = "../verbs/limits.rs"]
+mod limits;
 mod management;
 #[path = "../verbs/missing.rs"]
 mod missing;
