@@ -50,8 +50,9 @@
 //!   a shared queue, or its memory is deregistered later, it ends the queue pair when a message
 //!   arrives. Senders receive the error for the next message: messages that were under way complete
 //!   with success.
-//! * A WRITE or READ of no bytes completes in its turn without a request to the peer; unreliable
-//!   connections lose only messages that are refused.
+//! * A WRITE or READ of no bytes needs the peer's queue pair and its rights, and no key, as in
+//!   RoCE; but with immediate data it is a SEND, and needs no right.
+//! * Unreliable connections lose only messages that are refused.
 //! * Datagrams to an unreachable process delay the completions of those behind them for up to a
 //!   second.
 //! * A device is reached at its first seven addresses, whatever their families. Two processes have
