@@ -121,11 +121,11 @@ impl Verbs {
     /// Asks the process at the other end of a channel for a sign of life, on behalf of a queue pair
     /// that has not asked just now. The process may have been replaced by another one, which does
     /// not know the channel.
-    pub(super) fn ask(&mut self, core: &mut Core, local: u32, channel: ChannelId) {
+    pub(super) fn hail(&mut self, core: &mut Core, local: u32, channel: ChannelId) {
         let now = clock::now();
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
-        if pair.asked_at.is_none_or(|asked| now.is_at_or_after(asked + STIR)) {
-            pair.asked_at = Some(now);
+        if pair.hailed_at.is_none_or(|asked| now.is_at_or_after(asked + STIR)) {
+            pair.hailed_at = Some(now);
             core.nic.probe_peer(channel);
         }
         self.stir(core, STIR);

@@ -81,8 +81,8 @@ pub(super) struct QueuePair {
     pub(super) channel: Option<Arc<PeerState>>,
     /// When it became ready to receive, until the peer has been heard since then.
     pub(super) unheard_since: Option<Instant>,
-    /// When it has asked the peer for a sign of life.
-    pub(super) asked_at: Option<Instant>,
+    /// When it has asked the peer for a sign of life (`Verbs::hail`).
+    pub(super) hailed_at: Option<Instant>,
     pub(super) established: bool,
     /// True while no new operation is begun, and `Drained` is to be reported once those begun have
     /// completed.
@@ -123,7 +123,7 @@ impl QueuePair {
             unparks: false,
             channel: None,
             unheard_since: None,
-            asked_at: None,
+            hailed_at: None,
             established: false,
             draining: false,
             is_waiting: false,
@@ -266,10 +266,11 @@ impl Verbs {
                 if let Some(ip) = ip.filter(|_| !unconnected) {
                     let link = self.link_to(ip, slot_of(peer.queue_pair));
                     self.connect(core, link, CONNECT_TIMEOUT);
-                    let now = clock::now();
+                    let slot = slot_of(peer.queue_pair);
+                    let is_own = self.is_own(ip) && slot == self.slot;
+                    let since = (!is_own).then(clock::now);
                     self.set(local, |pair| {
-                        (pair.link, pair.unheard_since, pair.asked_at) =
-                            (Some(link), Some(now), None);
+                        (pair.link, pair.unheard_since, pair.hailed_at) = (Some(link), since, None);
                     });
                 }
             }

@@ -257,7 +257,7 @@ impl Verbs {
             let id = channel.channel;
             if let Some(since) = pair.unheard_since {
                 if !core.nic.last_received(id).is_some_and(|at| at.is_at_or_after(since)) {
-                    self.ask(core, local, id);
+                    self.hail(core, local, id);
                     return Err(self.wait(local));
                 }
                 pair.unheard_since = None;
