@@ -173,11 +173,14 @@ pub enum InjectedBug {
     StayWithPath,
     /// Take a path whose packets time out for one that delivers.
     TrustTimedOut,
+    /// Accept the notice of an abandoned operation although its number is too far ahead to be
+    /// tracked.
+    LoseAbandoned,
 }
 
 impl InjectedBug {
     /// Every injected bug.
-    pub const ALL: [InjectedBug; 81] = [
+    pub const ALL: [InjectedBug; 82] = [
         InjectedBug::SkipDuplicateCheck,
         InjectedBug::WrapPsnEarly,
         InjectedBug::AcknowledgeBeforePlacement,
@@ -259,5 +262,6 @@ impl InjectedBug {
         InjectedBug::ShareTransaction,
         InjectedBug::StayWithPath,
         InjectedBug::TrustTimedOut,
+        InjectedBug::LoseAbandoned,
     ];
 }

@@ -7,7 +7,7 @@ use fairway::embed::Core;
 use fairway::embed::PeerState;
 use fairway_roce::{
     Attributes, Change, ChangeError, Event, Peer, QueuePairConfig, QueuePairState, Reliability,
-    Status, Transport,
+    SGE_MAX, Status, Transport,
 };
 use fairway_runtime::clock;
 use fairway_ub::wire::roce::RnrTimer;
@@ -23,9 +23,12 @@ use crate::slot_of;
 /// Time after which an unanswered operation fails, whatever retries the program configured.
 const TIMEOUT_MAX: Duration = Duration::from_ms(4000);
 
-/// Maximum number of operations of a queue pair that are begun and not completed. The target keeps
-/// track of a limited number beyond the first missing one.
+/// Number of operations of the protocol from which on a queue pair begins no other send. A send is
+/// at most one operation for each range of its list.
 const WINDOW: u32 = 96;
+/// Number of operations beyond the first missing one that a target tracks.
+const TRACKED: u32 = 128;
+const _: () = assert!(WINDOW + SGE_MAX as u32 <= TRACKED);
 /// After the window was full, operations begin once there is room for so many: they leave together,
 /// and are acknowledged together.
 const TOGETHER: u32 = 16;
@@ -97,6 +100,8 @@ pub(super) struct QueuePair {
     pub(super) first: u32,
     /// Number of the first operation that has not been begun.
     pub(super) next: u32,
+    /// Number of operations of the protocol that were posted for those in `sends`.
+    pub(super) posted: u32,
     /// True while operations wait until there is room for several.
     pub(super) is_full: bool,
     /// Receives posted to this queue pair's own queue, the oldest first.
@@ -132,6 +137,7 @@ impl QueuePair {
             sends: VecDeque::new(),
             first: 0,
             next: 0,
+            posted: 0,
             is_full: false,
             receives: VecDeque::new(),
         }
@@ -173,14 +179,15 @@ impl QueuePair {
 
     /// True if another operation may begin.
     pub(super) fn may_begin(&mut self) -> bool {
-        let begun = self.begun();
-        if begun >= WINDOW || begun + TOGETHER <= WINDOW {
-            self.is_full = begun >= WINDOW;
+        // Datagrams that were put aside have not been posted.
+        let under_way = self.posted.max(self.begun());
+        if under_way >= WINDOW || under_way + TOGETHER <= WINDOW {
+            self.is_full = under_way >= WINDOW;
         }
         self.state == QueuePairState::ReadyToSend
             && !self.is_failing
             && !self.is_full
-            && (begun as usize) < self.sends.len()
+            && (self.begun() as usize) < self.sends.len()
     }
 
     /// True if an operation that was begun uses the segment.

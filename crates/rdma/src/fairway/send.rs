@@ -304,6 +304,7 @@ impl Verbs {
                     core.note_post(now, &part);
                     send.posted += 1;
                     send.open += 1;
+                    pair.posted += 1;
                 }
                 Err(Refused::NoSegment | Refused::OutOfBounds) => {
                     send.status = Status::LocalProtection;
@@ -383,6 +384,7 @@ impl Verbs {
             }
             let Some(mut send) = pair.sends.pop_front() else { break };
             pair.first = pair.first.wrapping_add(1);
+            pair.posted -= u32::from(send.posted);
             if send.status == Status::Success && store_value(core, &send).is_err() {
                 send.status = Status::LocalProtection;
             }
@@ -403,6 +405,7 @@ impl Verbs {
             && let Some(mut send) = pair.sends.pop_front()
         {
             pair.first = pair.first.wrapping_add(1);
+            pair.posted -= u32::from(send.posted);
             send.status = status;
             // The protocol's remaining work for it is aborted first.
             self.abort(core, local);
@@ -421,7 +424,7 @@ impl Verbs {
             self.complete(core, local, send);
         }
         self.set(local, |pair| {
-            pair.next = pair.first;
+            (pair.next, pair.posted) = (pair.first, 0);
             pair.is_failing = false;
         });
     }
@@ -429,7 +432,7 @@ impl Verbs {
     /// Drops all posted sends.
     pub(super) fn forget_sends(&mut self, core: &mut Core, local: u32) {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
-        pair.next = pair.first;
+        (pair.next, pair.posted) = (pair.first, 0);
         pair.is_failing = false;
         for send in std::mem::take(&mut pair.sends) {
             if let Some(bounce_buffer) = send.bounce_buffer {

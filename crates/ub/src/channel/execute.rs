@@ -262,10 +262,16 @@ impl Channel {
     }
 
     /// Processes an abandoned transaction: no message has to wait for its numbers, nor for the rest
-    /// of it.
+    /// of it. If a number is too far ahead to be tracked, the notice is sent back.
     pub(crate) fn judge_abandon(&mut self, shared: &mut Shared, data: &Data) -> Judgement {
         if data.index != 0 || !data.last {
             return Judgement::Drop(DropReason::Malformed);
+        }
+        if self.is_beyond(shared, data.jetty, &data.order)
+            && !shared.is_injected(InjectedBug::LoseAbandoned)
+        {
+            // The notice is not repeated once it is acknowledged, so it has to come again.
+            return Judgement::Refuse(Refusal::OutOfOrder);
         }
         if !shared.is_injected(InjectedBug::KeepCutShort) {
             self.forget_cut_short(shared, data.message);
@@ -275,6 +281,20 @@ impl Channel {
             shared.mailboxes.abandon(self.sender(data.jetty), mailbox, sequence);
         }
         Judgement::Accept { purpose: Purpose::Plain }
+    }
+
+    /// True if a number of a transaction is too far ahead to be tracked.
+    fn is_beyond(&mut self, shared: &mut Shared, jetty: JettyId, order: &Order) -> bool {
+        let numbered = is_numbered(order.mode, order.tag);
+        if !numbered && !order.in_order {
+            return false;
+        }
+        let tracker =
+            self.tracker(&shared.config, &mut shared.channels, &mut shared.trackers, jetty);
+        let Some(tracker) = tracker.map(|tracker| &shared.trackers[tracker]) else { return false };
+        (numbered && tracker.status(order.sequence) == SequenceStatus::Beyond)
+            || (order.in_order
+                && tracker.receive_status(order.receive_sequence) == SequenceStatus::Beyond)
     }
 
     /// Skips the numbers of a transaction that was refused for good, so that no message waits for

@@ -38,7 +38,9 @@ impl Channel {
                 self.turn_into_refusal(shared, index);
             }
             Outcome::Failed(status) => self.end(shared, index, status),
-            Outcome::NotReady | Outcome::TooEarly if shared.jetties.has_failed(message.jetty) => {
+            Outcome::NotReady | Outcome::TooEarly
+                if shared.jetties.has_failed(message.jetty) && !message.is_notice() =>
+            {
                 self.end(shared, index, Status::Flushed);
             }
             Outcome::NotReady | Outcome::TooEarly => self.try_again(shared, index),
@@ -127,7 +129,7 @@ impl Channel {
     }
 
     fn send_notice(&mut self, shared: &mut Shared, index: Index<Message>) {
-        shared.messages[index].attempts.reopen();
+        shared.messages[index].attempts.begin_notice();
         self.enlist(shared, index);
     }
 
@@ -135,7 +137,8 @@ impl Channel {
         self.release_slots(shared, index);
         let message = &mut shared.messages[index];
         message.restart();
-        if message.attempts.reopen() == Outcome::TooEarly {
+        // A notice waits for time alone: its operation may not be listed any more.
+        if message.attempts.reopen() == Outcome::TooEarly && !message.is_notice() {
             let (is_put, is_free) = (message.is_open_put(), message.order.tag() == Tag::No);
             let waits = is_put && shared.puts.sent_back(&mut shared.messages, index);
             if waits && is_free {

@@ -82,9 +82,15 @@ impl Attempts {
         self.outcome = Outcome::Reported;
     }
 
-    /// Begins another attempt, or the sending of a notice. Returns how the previous one ended.
+    /// Begins another attempt. Returns how the previous one ended.
     pub(crate) fn reopen(&mut self) -> Outcome {
         core::mem::replace(&mut self.outcome, Outcome::Open)
+    }
+
+    /// Begins the sending of a notice, which skips no retry time.
+    pub(crate) fn begin_notice(&mut self) {
+        self.outcome = Outcome::Open;
+        self.overtaking.skip_no_more();
     }
 
     // ---- later attempts ----

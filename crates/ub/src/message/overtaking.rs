@@ -55,6 +55,11 @@ impl Overtaking {
         self.first.is_some()
     }
 
+    /// Makes the message skip no more retry times.
+    pub(super) fn skip_no_more(&mut self) {
+        self.passes = 0;
+    }
+
     /// Called when a retry time has come. True if the message skips it: it does while `first` is
     /// the oldest message that it came before. `goes` says whether it is tried when that has
     /// changed.

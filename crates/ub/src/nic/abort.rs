@@ -21,13 +21,16 @@ impl UbDevice {
         self.shared.jetties.get(id).ok_or(SetupError::Missing)?;
         self.finish_datagram();
         // Ending operations changes the list, so it is read first.
-        let all = self.with_parts(self.shared.initiator.incomplete[id.value() as usize].head());
-        // The last one first, so that an operation which waits for an earlier one is not released
-        // meanwhile.
-        for index in all.into_iter().rev() {
-            if self.shared.abort_unreported(index) {
-                continue;
-            }
+        let mut all = self.with_parts(self.shared.initiator.incomplete[id.value() as usize].head());
+        // The last one first, so that none is reported as a success because those before it have
+        // ended.
+        all.reverse();
+        all.retain(|&index| !self.shared.abort_unreported(index));
+        // The first one first: a target tracks a limited number of operations beyond one that is
+        // missing. An operation that is released because an earlier one has ended is not sent
+        // before it is ended as well.
+        all.reverse();
+        for index in all {
             let channel = self.shared.messages[index].channel;
             if let Some(channel) = channel_of(&mut self.entries, channel) {
                 channel.cancel_unsent(&mut self.shared, index);

@@ -138,3 +138,80 @@ fn jetties_draw_from_one_queue_of_receives() {
     pair.nics[1].destroy_jetty(two).unwrap();
     pair.nics[1].destroy_jetty(queue).unwrap();
 }
+
+const MEMORY_ORDER: OrderRequest = OrderRequest {
+    mode: ServiceMode::Rol,
+    tag: fairway_wire::Tag::Mo,
+    fence: false,
+    receive_in_order: true,
+    complete_in_order: true,
+};
+
+/// The next Jetty of the number sends one more message. Returns whether it was received, once.
+fn next_jetty_sends(pair: &mut Pair, order: OrderRequest) -> bool {
+    let (old, queue) = (pair.jetties[0], pair.queues[0]);
+    pair.nics[0].destroy_jetty(old).unwrap();
+    let config = JettyConfig { number: Some(1), ..JettyConfig::new(queue, queue) };
+    pair.jetties[0] = pair.nics[0].create_jetty(&config).unwrap();
+    for id in 0..4 {
+        pair.receive(500 + id, 100);
+    }
+    pair.post_in_order(1000, Work::Send { target: named(1) }, 8, order);
+    pair.run_for(200_000);
+    let done: Vec<_> = pair.completions(0).iter().map(|ended| (ended.id, ended.status)).collect();
+    done == [(1000, Status::Success)] && pair.completions(1).len() == 1
+}
+
+fn is_abandoned(transmit: &Transmit) -> bool {
+    matches!(transmit.packet, Packet::Data(data) if data.operation == Operation::Abandon)
+}
+
+/// More operations than the target tracks are given up at once, or behind a notice that was lost.
+#[test]
+fn numbers_of_abandoned_operations_are_skipped_however_many_there_are() {
+    use fairway_wire::Tag;
+    for tag in [Tag::Mo, Tag::Ro, Tag::So] {
+        let order = OrderRequest { tag, ..MEMORY_ORDER };
+        for count in [100, 128, 129, 130, 200] {
+            for (aborts, lost) in [(true, 0), (false, 0), (true, 1), (false, 1), (false, 70)] {
+                let mut pair = Pair::new(0, 1).with_staging();
+                let jetty = pair.jetties[0];
+                for id in 0..count {
+                    pair.post_in_order(id, Work::Send { target: named(1) }, 8, order);
+                }
+                // There is no receive.
+                pair.run_for(300);
+                match aborts {
+                    true => pair.nics[0].abort_jetty(jetty).unwrap(),
+                    false => pair.nics[0].set_jetty_state(jetty, JettyState::Error).unwrap(),
+                }
+                let mut left = lost;
+                pair.run_until_idle(|_, transmit| {
+                    let is_lost = left > 0 && is_abandoned(transmit);
+                    left -= u32::from(is_lost);
+                    is_lost
+                });
+                assert_eq!(pair.completions(0).len() as u64, count);
+                assert!(
+                    next_jetty_sends(&mut pair, order),
+                    "{tag:?}, {count} operations, aborts {aborts}, {lost} lost"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn aborted_operations_give_notice_in_the_order_of_posting() {
+    let mut pair = Pair::new(0, 1).with_staging();
+    let jetty = pair.jetties[0];
+    for id in 0..20 {
+        pair.post_in_order(id, Work::Send { target: named(1) }, 8, MEMORY_ORDER);
+    }
+    pair.nics[0].abort_jetty(jetty).unwrap();
+    let numbers = pair.outgoing().into_iter().filter(is_abandoned).map(|sent| match sent.packet {
+        Packet::Data(data) => data.order.sequence,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(numbers.collect::<Vec<_>>(), (0..20).collect::<Vec<_>>());
+}
