@@ -238,7 +238,10 @@ impl Schedule {
                 gate.rate = rate;
             }
         } else if !gate.pace.is_open(now) {
-            if gate.rate != rate && gate.rate != RateRegisters::UNLIMITED {
+            if gate.rate == RateRegisters::UNLIMITED {
+                // Nothing has been charged lately, so the wait is none.
+                gate.pace = Pace::new(now);
+            } else if gate.rate != rate {
                 gate.pace.rescale(now, gate.rate, rate);
                 gate.rate = rate;
             }

@@ -5,6 +5,15 @@ use fairway_wire::{Duration, Instant};
 /// Divisor of the round trip that gives the largest delay for which a late sender makes up.
 const LATE_SHARE: u64 = 4;
 
+/// Longest time between the present and a later time of a pace. Whatever is further ahead was long
+/// ago, because times wrap: so a pace that nothing changes is right for 212 days.
+const AHEAD_MAX: Duration = Duration::from_secs(86_400);
+
+/// True if `at` is later than `than`, and not long ago.
+fn is_later(at: Instant, than: Instant) -> bool {
+    at.as_ps().wrapping_sub(than.as_ps()).wrapping_sub(1) < AHEAD_MAX.as_ps()
+}
+
 /// Lets `burst` bytes be sent back to back and then nothing for as long as those take at the rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
@@ -30,7 +39,18 @@ impl Pace {
 
     /// True if a packet may be sent.
     pub fn is_open(&self, now: Instant) -> bool {
-        !now.is_before(self.until)
+        !is_later(self.until, now)
+    }
+
+    /// Replaces times that have passed, which must not grow so old that they count as later. Called
+    /// from time to time while nothing is charged.
+    pub fn refresh(&mut self, now: Instant) {
+        if self.is_open(now) {
+            self.until = now;
+        }
+        if !is_later(self.out, now - AHEAD_MAX) {
+            self.out = now - AHEAD_MAX;
+        }
     }
 
     /// True if a packet that is ready may be sent. Otherwise it waits.
@@ -74,32 +94,36 @@ impl Pace {
         (burst, grace): (Duration, Duration),
     ) {
         let earliest = now - grace;
-        let from = if self.out.is_before(earliest) { earliest } else { self.out };
-        self.out = from + time_for(u64::from(bytes), rate);
+        let from = if is_later(self.out, earliest) { self.out } else { earliest };
+        self.out = from + time_for(u64::from(bytes), rate).min(AHEAD_MAX);
         if self.out.is_at_or_after(now + burst) {
+            self.out = self.out.min(now + AHEAD_MAX);
             self.until = self.out;
             self.has_waited = false;
+        } else if self.is_open(now) {
+            self.until = now;
         }
     }
 
     /// True if more bytes have been sent than the rate permits until now.
     pub fn is_ahead(&self, now: Instant) -> bool {
-        now.is_before(self.out)
+        is_later(self.out, now)
     }
 
     /// Called when there was nothing to send until now: no time is made up for.
     pub fn begin(&mut self, now: Instant) {
+        self.refresh(now);
         self.out = self.out.max(now);
     }
 
     /// Called when the rate changes: the remaining wait is scaled accordingly.
     pub fn rescale(&mut self, now: Instant, old: u64, new: u64) {
         let scale = |at: Instant| {
-            if !now.is_before(at) {
+            if !is_later(at, now) {
                 return at;
             }
             let left = u128::from(at.since(now).as_ps()) * u128::from(old) / u128::from(new.max(1));
-            now + Duration::from_ps(left.min(u128::from(u64::MAX / 4)) as u64)
+            now + Duration::from_ps(left.min(u128::from(AHEAD_MAX.as_ps())) as u64)
         };
         (self.until, self.out) = (scale(self.until), scale(self.out));
     }

@@ -206,3 +206,26 @@ fn a_backlogged_flow_is_reported_as_paced_with_the_packet_that_shuts_its_gate() 
     }
     assert_eq!(flow.states(), [0, 10, 0]);
 }
+
+/// The flow sends less than its dequeue rate allows, without a pause.
+#[test]
+fn flow_that_never_reaches_its_rate_is_never_held_back() {
+    let (mut schedule, mut gates) = scheduled("sched=static:line=80Mbps", [1, 1]);
+    let mut now = Instant::ZERO;
+    for hours in 0..(24 * 440) {
+        now = now + Duration::from_secs(3600);
+        assert_eq!(schedule.check(&mut gates[0], FLOWS[0], now), Gate::Open, "{hours} hours");
+        schedule.charge(&mut gates[0], FLOWS[0], now, PACKET);
+    }
+}
+
+#[test]
+fn flow_that_rests_for_months_may_send_when_it_begins_again() {
+    for days in (1..210).step_by(7) {
+        let (mut schedule, mut gates) = scheduled("sched=static:line=80Mbps", [1, 1]);
+        schedule.charge(&mut gates[0], FLOWS[0], Instant::ZERO, PACKET);
+        let now = Instant::ZERO + Duration::from_secs(days * 86_400);
+        gates[0].begin(now);
+        assert_eq!(schedule.check(&mut gates[0], FLOWS[0], now), Gate::Open, "{days} days");
+    }
+}

@@ -76,3 +76,27 @@ fn extremes_do_not_overflow() {
     pace.rescale(START, u64::MAX, 1);
     pace.rescale(START, 1, u64::MAX);
 }
+
+#[test]
+fn pace_is_open_however_long_nothing_was_charged() {
+    let day = Duration::from_secs(86_400);
+    for days in 1..600 {
+        let mut pace = Pace::new(START);
+        pace.charge(START, 1000, 125_000, 0, Duration::ZERO);
+        // Refreshed every day or, for up to 212 days, never.
+        let now = START + day.times(days);
+        assert!(days > 212 || (pace.is_open(now) && !pace.is_ahead(now)), "{days} days");
+        (1..=days).for_each(|days| pace.refresh(START + day.times(days)));
+        assert!(pace.is_open(now) && !pace.is_ahead(now), "{days} days");
+        pace.charge(now, 1000, 125_000, 0, Duration::ZERO);
+        assert_eq!(pace.until.since(now), Duration::from_ms(8));
+    }
+}
+
+#[test]
+fn refresh_leaves_a_wait_alone() {
+    let mut pace = Pace::new(START);
+    pace.charge(START, 1000, 125_000, 0, Duration::ZERO);
+    pace.refresh(START + Duration::from_ms(3));
+    assert_eq!(pace.until.since(START), Duration::from_ms(8));
+}

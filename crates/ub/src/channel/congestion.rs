@@ -89,6 +89,11 @@ impl Congestion {
         }
     }
 
+    /// Called from time to time, so that the times of a pace that nothing is charged to stay right.
+    pub(super) fn refresh(&mut self, now: Instant) {
+        self.pace.refresh(now);
+    }
+
     // ---- the window ----
 
     /// Notes that the congestion control holds a packet back.

@@ -214,6 +214,7 @@ impl Channel {
             }
             Silence::Short => {}
         }
+        self.congestion.refresh(now);
         let at = self.life.look_at(now, shared.config.profile());
         self.arm(&mut shared.schedule, Timer::KeepAlive, at);
     }

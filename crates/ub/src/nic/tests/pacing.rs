@@ -179,3 +179,47 @@ fn pace_of_a_window_does_not_hold_packets_back_while_nothing_is_in_flight() {
         assert_eq!(pair.completions(0).len(), usize::from(is_window));
     }
 }
+
+const QUARTER: Duration = Duration::from_secs(21_600);
+
+fn ageing(policy: &str) -> Pair {
+    let day = Duration::from_secs(86_400);
+    let profile = Profile::default().keep_alive(day).peer_dead(day.times(10));
+    Pair::with_policy(0, 2, profile, 64, &policy.parse().unwrap())
+}
+
+/// Times wrap: half of them are later than the present.
+#[test]
+fn channel_sends_however_long_it_has_been_open() {
+    for policy in ["cc=swift", "cc=cubic", "cc=dcqcn", "cc=nscc", "cc=hpcc", "cc=fixed:16M"] {
+        let mut pair = ageing(policy);
+        let remote = pair.remote();
+        for quarter in 0..(230 * 4) {
+            pair.now = pair.now + QUARTER;
+            pair.post(quarter, Work::Write { remote }, 4000);
+            pair.run_for(1000);
+            assert_eq!(pair.completions(0).len(), 1, "{policy}, after {quarter} quarters of days");
+        }
+    }
+}
+
+#[test]
+fn channel_sends_however_long_it_has_been_idle() {
+    for policy in ["cc=swift", "cc=cubic", "cc=dcqcn", "cc=hpcc", "cc=fixed:16M"] {
+        for days in [105, 110, 213, 214, 320] {
+            let mut pair = ageing(policy);
+            let remote = pair.remote();
+            pair.post(0, Work::Write { remote }, 1_000_000);
+            pair.run_until_idle(|_, _| false);
+            assert_eq!(pair.completions(0).len(), 1);
+            for _ in 0..days * 4 {
+                pair.now = pair.now + QUARTER;
+                pair.run_for(10);
+            }
+            pair.post(1, Work::Write { remote }, 20_000);
+            pair.run_for(20_000);
+            assert_eq!(pair.completions(0).len(), 1, "{policy}, after {days} days");
+            assert_eq!(pair.nics[0].counters().data_resent, 0);
+        }
+    }
+}
