@@ -124,6 +124,28 @@ impl Linked<Index<Message>> for Reads<'_> {
 /// order, so the oldest ordered operation never waits for one, and the operation that the others
 /// follow always continues.
 impl JettyOrder {
+    /// Adds a new operation to the run of those that the target of `group` orders, or begins
+    /// another run with it. True if an operation of an earlier run is not done. Called before the
+    /// operation is put into `ordered`.
+    fn join_run(
+        &mut self,
+        messages: &Pool<Message>,
+        index: Index<Message>,
+        group: Option<ChannelIndex>,
+    ) -> bool {
+        let serial = messages[index].order.serial();
+        if group.is_none() || self.run_group != group {
+            (self.run_group, self.run_start) = (group, serial);
+        }
+        let oldest = self.ordered.head().map(|oldest| messages[oldest].order.serial());
+        if oldest.is_some_and(|oldest| is_after(self.run_start, oldest)) {
+            return true;
+        }
+        // What was posted before the oldest does not matter, and numbers wrap.
+        self.run_start = oldest.unwrap_or(serial);
+        false
+    }
+
     /// Gives a new operation a place in the share, or makes it wait for one. Called before the
     /// operation is put into `ordered`.
     fn request_share(&mut self, messages: &mut Pool<Message>, index: Index<Message>, share: u32) {
@@ -273,19 +295,13 @@ impl Initiator {
         }
         if order.tag != Tag::No {
             record.keeps_memory_order = Some(order.tag == Tag::Mo);
-            let continues = numbered && record.run_group == Some(group);
-            if !continues {
-                record.run_group = numbered.then_some(group);
-                record.run_start = message.order.serial();
-            }
-            let (start, multi) = (record.run_start, message.progress.is_multi());
-            let oldest = record.ordered.head();
             // Operations that the target would have to set aside in many packets wait here instead.
-            let initiator_orders = !numbered || multi;
-            let waits_here = order.tag == Tag::So && oldest.is_some() && initiator_orders;
+            let initiator_orders = !numbered || message.progress.is_multi();
+            let follows_run = record.join_run(messages, index, numbered.then_some(group));
+            let follows_any = !record.ordered.is_empty();
+            let waits_here = order.tag == Tag::So && follows_any && initiator_orders;
             let waits = matches!(order.tag, Tag::So | Tag::Mo);
-            let is_earlier = |oldest| is_after(start, messages[oldest].order.serial());
-            if waits_here || (waits && oldest.is_some_and(is_earlier)) {
+            if waits_here || (waits && follows_run) {
                 messages[index].gate.await_order();
             }
             record.request_share(messages, index, share);
@@ -448,6 +464,14 @@ impl Initiator {
         }
         self.record[number] = None;
         self.records.remove(record);
+    }
+
+    /// Skips numbers of posts, as if so many operations of a Jetty had ended.
+    #[cfg(test)]
+    pub(crate) fn skip_serials(&mut self, jetty: JettyId, serials: u32) {
+        let record = self.record[jetty.value() as usize].expect("a Jetty that keeps order");
+        let serial = &mut self.records[record].serial;
+        *serial = serial.wrapping_add(serials);
     }
 
     pub(crate) fn records_in_use(&self) -> u32 {

@@ -255,3 +255,24 @@ fn write_of_which_only_the_start_was_sent_can_be_refused_at_its_turn() {
     let statuses: Vec<Status> = pair.completions(0).iter().map(|done| done.status).collect();
     assert_eq!(statuses, [Status::RemoteAccess, Status::RemoteAccess]);
 }
+
+/// The operations of a Jetty that are ordered by one target leave together.
+#[test]
+fn ordered_operations_leave_together_however_many_came_before() {
+    for posts in [5, 1 << 30, (1 << 31) + 5, (1 << 31) + (1 << 30)] {
+        for (tag, mode) in [(Tag::Mo, WRITES), (Tag::So, ServiceMode::Rot)] {
+            let mut pair = Pair::new(0, 1).with_staging();
+            let remote = pair.remote();
+            let order = OrderRequest { tag, ..in_memory(mode) };
+            pair.post_in_order(0, Work::Write { remote }, 8, order);
+            pair.run_until_idle(|_, _| false);
+            let jetty = pair.jetties[0];
+            pair.nics[0].shared.initiator.skip_serials(jetty, posts);
+            for id in 1..9 {
+                pair.post_in_order(id, Work::Write { remote }, 8, order);
+            }
+            assert_eq!(pair.outgoing().len(), 8, "{tag:?}, {posts} posts before");
+            assert_eq!(pair.nics[0].counters().gated, 0);
+        }
+    }
+}
