@@ -21,7 +21,7 @@ use crate::list::List;
 use crate::message::{Body, Message, MessagePlace};
 use crate::placement::{Placement, PlacementToken, Purpose, Verdict};
 use crate::pool::{Index, Pool};
-use crate::shared::{Schedule, Shared};
+use crate::shared::{Config, Schedule, Shared};
 use alloc::boxed::Box;
 use fairway_wire::{
     Access, BYPASS_BYTES, Bypass, BypassOperation, Instant, Msn, Operation, Packet, Priority, Psn,
@@ -46,7 +46,7 @@ pub(crate) struct BypassState {
     sending: List<Index<Message>>,
     /// Local loads and stores that wait because 64 are under way.
     waiting: List<Index<Message>>,
-    /// The highest number of a store received from the peer.
+    /// The highest number of a load or store received from the peer.
     highest: u32,
     /// The peer repeats nothing below this number.
     floor: u32,
@@ -107,6 +107,14 @@ impl BypassState {
         self.next == 1 && (self.highest, self.floor) == (0, 0) && self.answers.0.is_none()
     }
 
+    /// Skips numbers, as if so many loads and stores had ended.
+    #[cfg(test)]
+    pub(super) fn skip(&mut self, numbers: u32) {
+        assert_eq!(self.next, self.oldest, "none is under way");
+        self.next = self.next.wrapping_add(numbers);
+        self.oldest = self.next;
+    }
+
     #[cfg(test)]
     pub(super) fn withhold(&mut self) {
         self.is_agreed = false;
@@ -124,6 +132,11 @@ impl Channel {
     /// True if both sides agreed on loads and stores at set-up.
     pub(crate) fn may_bypass(&self) -> bool {
         self.bypass.is_agreed
+    }
+
+    #[cfg(test)]
+    pub(crate) fn skip_bypass_numbers(&mut self, numbers: u32) {
+        self.bypass.skip(numbers);
     }
 
     /// Queues a local load or store for sending.
@@ -279,6 +292,9 @@ impl Channel {
         if access.length > BYPASS_BYTES {
             return shared.counters.drop(DropReason::Malformed);
         }
+        // Loads and stores share their numbers, so stores may follow after many loads.
+        self.raise_floor(&shared.config, bypass.oldest);
+        let _ = self.bypass.place(bypass.number);
         let mut answer = self.answer(bypass, true, path);
         match shared.segments.check(&access, Rights::READ) {
             Ok((_, gather)) => answer.gather = gather,
@@ -298,6 +314,14 @@ impl Channel {
         Verdict::Done
     }
 
+    /// Notes that the peer repeats nothing below a number.
+    fn raise_floor(&mut self, config: &Config, oldest: u32) {
+        let is_ahead = oldest.wrapping_sub(self.bypass.floor) as i32 > 0;
+        if is_ahead && !config.is_injected(InjectedBug::StoreLate) {
+            self.bypass.floor = oldest;
+        }
+    }
+
     fn handle_store(
         &mut self,
         shared: &mut Shared,
@@ -310,10 +334,7 @@ impl Channel {
         }
         let answer = self.answer(bypass, false, received.route.path);
         let checked = shared.segments.check(&access, Rights::WRITE);
-        let ahead = bypass.oldest.wrapping_sub(self.bypass.floor) as i32 > 0;
-        if ahead && !shared.is_injected(InjectedBug::StoreLate) {
-            self.bypass.floor = bypass.oldest;
-        }
+        self.raise_floor(&shared.config, bypass.oldest);
         let Some(place) = self.bypass.place(bypass.number) else {
             return shared.counters.drop(DropReason::Duplicate);
         };

@@ -109,3 +109,27 @@ fn withdrawn_load_leaves_its_turn_to_the_next() {
     let good = done.iter().filter(|done| done.status == Status::Success).count();
     assert_eq!((done.len(), good), (68, 66), "{done:?}");
 }
+
+/// Loads take numbers as stores do, although the target records those of stores alone.
+#[test]
+fn store_is_executed_however_many_loads_came_before() {
+    for loads in [1_u64 << 30, (1 << 31) - 2, 1 << 31, (1 << 31) + 100, 1 << 33] {
+        let mut pair = Pair::new(0, 1);
+        let (remote, channel) = (pair.remote(), pair.channels[0]);
+        pair.post(0, Work::Load { remote }, 8);
+        pair.run_until_idle(|_, _| false);
+        let mut left = loads;
+        while left > 0 {
+            let step = left.min(1 << 30);
+            left -= step;
+            pair.nics[0].open(channel).unwrap().1.skip_bypass_numbers(step as u32);
+            pair.post(1, Work::Load { remote }, 8);
+            pair.run_until_idle(|_, _| false);
+        }
+        pair.post(2, Work::Store { remote }, 8);
+        pair.run_until_idle(|_, _| false);
+        let last = pair.completions(0).last().map(|done| (done.id, done.status));
+        assert_eq!(last, Some((2, Status::Success)), "{loads} loads");
+        assert_eq!(pair.nics[1].counters().stores_done, 1);
+    }
+}
