@@ -199,3 +199,44 @@ fn refused_while_placed(refusal: Refusal) -> (Pair, PlacementToken) {
     pair.deliver(0, &forged);
     (pair, placement.token)
 }
+
+/// A peer may give its Jetties larger numbers than there are here, and refuse an answer as it
+/// refuses a message that came too early.
+#[test]
+fn refused_answer_to_a_jetty_with_a_large_number_is_sent_again() {
+    for reason in [Refusal::OutOfOrder, Refusal::ReceiverNotReady] {
+        let mut pair = Pair::new(0, 1);
+        let token_id = pair.segments[0].token_id();
+        let access = fairway_wire::Access { address: 0x1000, length: 8, token_id, token_value: 77 };
+        pair.post(0, Work::Write { remote: pair.remote() }, 8);
+        let like = pair.sent(0).remove(0);
+        pair.deliver(1, &like);
+        let ack = pair.true_acknowledgement();
+        let Packet::Data(first) = like.packet else { panic!("a WRITE") };
+        let read = Data {
+            operation: Operation::Read { access },
+            jetty: JettyId::new(0xF_FFFF),
+            order: Order::NONE,
+            ..first
+        };
+        let forged = pair.forged(&like, Packet::Data(read));
+        pair.deliver(0, &forged);
+        let is_answer = |transmit: &Transmit| match transmit.packet {
+            Packet::Data(data) => Some(data).filter(|data| data.psn != first.psn),
+            _ => None,
+        };
+        let answer = pair.sent(0).iter().find_map(is_answer).expect("an answer");
+        let (psn, message) = (answer.psn, answer.message);
+        let nak = Nak { psn, message, reason, retry_after_us: 0 };
+        let forged = pair.forged(&like, Packet::Nak(nak));
+        pair.deliver(0, &forged);
+        assert!(pair.sent(0).iter().any(|sent| matches!(sent.packet, Packet::Void(_))));
+        let forged = pair.forged(&like, Packet::Ack(Ack { cumulative: psn, ..ack }));
+        pair.deliver(0, &forged);
+        pair.now = pair.now + Duration::from_ms(1);
+        pair.nics[0].handle_timeout(pair.now);
+        let again = pair.sent(0).iter().find_map(is_answer).expect("the answer, again");
+        assert_eq!(again.operation, Operation::ReadResponse);
+        pair.nics[0].audit();
+    }
+}
