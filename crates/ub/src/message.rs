@@ -485,10 +485,10 @@ impl Message {
         self.body.is_fetch()
     }
 
-    /// True if the target may keep a part of the message, and a receive, and wait for the rest.
+    /// True if the target may keep a part of the message, and a receive or the place of a put in an
+    /// epoch, and wait for the rest.
     pub(crate) fn is_cut_short(&self) -> bool {
-        let is_other = !matches!(self.body, Body::Answer(_) | Body::Put(_));
-        self.progress.is_multi() && self.progress.has_begun() && is_other
+        self.progress.is_multi() && self.progress.has_begun() && !self.is_answer()
     }
 }
 

@@ -390,3 +390,33 @@ fn puts_of_four_gibibytes_are_never_under_way_to_one_mailbox() {
     assert_eq!(pair.statuses(), [Status::RemoteNoMailbox; 3]);
     pair.put(4, 0, u32::MAX >> 8);
 }
+
+/// A put ends in the middle, because its Jetty is aborted or its memory is missing. The sender goes
+/// on with a put that needs no slot.
+#[test]
+fn put_that_is_cut_short_does_not_hold_its_epoch() {
+    for aborts in [true, false] {
+        let mut pair = Pair::new(0, 1);
+        let mailbox = pair.mailbox(Threshold::Operations(1), Steering::Sender);
+        pair.buffer(mailbox, 0);
+        pair.buffer(mailbox, 1);
+        pair.put(0, 0, 8 * MTU);
+        let first = pair.nics[0].poll_transmit(pair.now).unwrap();
+        pair.deliver(1, &first);
+        if aborts {
+            pair.nics[0].abort_jetty(pair.jetties[0]).unwrap();
+        } else {
+            let second = pair.nics[0].poll_transmit(pair.now).unwrap();
+            pair.nics[0].handle_ungathered(&second);
+        }
+        pair.run_until_idle(|_, _| false);
+        let status = if aborts { Status::Flushed } else { Status::LocalMemory };
+        assert_eq!(pair.completions(0)[0].status, status);
+        pair.put(1, 0, 8);
+        pair.run_until_idle(|_, _| false);
+        assert_eq!(pair.completions(0)[0].status, Status::Success);
+        let epochs: Vec<_> = core::iter::from_fn(|| pair.nics[1].poll_epoch()).collect();
+        assert_eq!(epochs.len(), 2, "aborts: {aborts}, {epochs:?}");
+        assert_eq!(pair.nics[1].usage().arrivals, 0);
+    }
+}
