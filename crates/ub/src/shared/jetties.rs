@@ -61,6 +61,8 @@ impl Jetties {
             token_value: config.token_value,
             exception: config.exception,
             state: JettyState::Ready,
+            // Answers to an earlier Jetty of this number may still be under way.
+            transaction: self.jetties[index].transaction,
             ..Jetty::FREE
         };
         self.taken[index] = 0;
@@ -93,7 +95,8 @@ impl Jetties {
         }
         // The failure must not apply to the next Jetty of this number.
         self.failing.retain(|&other| other != id);
-        self.jetties[id.value() as usize] = Jetty::FREE;
+        let jetty = &mut self.jetties[id.value() as usize];
+        *jetty = Jetty { transaction: jetty.transaction, ..Jetty::FREE };
         self.sources[id.value() as usize] = ReceiveSource::Jetty(id);
     }
 

@@ -215,3 +215,43 @@ fn aborted_operations_give_notice_in_the_order_of_posting() {
     });
     assert_eq!(numbers.collect::<Vec<_>>(), (0..20).collect::<Vec<_>>());
 }
+
+/// The answer to a READ of an aborted Jetty arrives when the next Jetty of its number has begun a
+/// READ of other memory.
+#[test]
+fn answer_to_a_read_of_an_earlier_jetty_is_ignored() {
+    let mut pair = Pair::new(0, 1);
+    let (near, remote) = (pair.jetties[0], pair.remote());
+    pair.post(0, Work::Read { remote }, 2 * MTU);
+    let request = pair.outgoing().remove(0);
+    pair.deliver(1, &request);
+    let now = pair.now;
+    let (answers, others): (Vec<_>, Vec<_>) =
+        core::iter::from_fn(|| pair.nics[1].poll_transmit(now))
+            .partition(|sent| matches!(sent.packet, Packet::Data(_)));
+    assert_eq!(answers.len(), 2);
+    for other in &others {
+        pair.deliver(0, other);
+    }
+    pair.now = pair.now + Duration::from_ms(1);
+    pair.nics[1].handle_timeout(pair.now);
+    let now = pair.now;
+    let later: Vec<_> = core::iter::from_fn(|| pair.nics[1].poll_transmit(now)).collect();
+    for ack in later.iter().filter(|sent| matches!(sent.packet, Packet::Ack(_))) {
+        pair.deliver(0, ack);
+    }
+    pair.nics[0].abort_jetty(near).unwrap();
+    assert_eq!(pair.completions(0)[0].status, Status::Flushed);
+    pair.nics[0].destroy_jetty(near).unwrap();
+    let queue = pair.queues[0];
+    let config = JettyConfig { number: Some(near.value()), ..JettyConfig::new(queue, queue) };
+    pair.jetties[0] = pair.nics[0].create_jetty(&config).unwrap();
+    let other = RemoteRange { address: remote.address + (1 << 20), ..remote };
+    pair.post(1, Work::Read { remote: other }, 2 * MTU);
+    assert!(!pair.outgoing().is_empty(), "the new READ is under way");
+    for answer in &answers {
+        pair.deliver(0, answer);
+    }
+    assert_eq!(pair.completions(0), [], "the bytes of the old READ are not those of the new one");
+    assert_eq!(pair.placed[0], 0);
+}
