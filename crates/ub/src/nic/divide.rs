@@ -43,7 +43,11 @@ impl UbDevice {
         let mtu = first.mtu;
         // Every part but the last is whole packets.
         let parts = (length / least).min(members).min(PARTS_MAX);
-        let each = length.div_ceil(parts.max(1)).next_multiple_of(mtu);
+        if parts < 2 {
+            return false;
+        }
+        // That is far below 2^32 bytes, because there are two parts at least.
+        let each = length.div_ceil(parts).next_multiple_of(mtu);
         let parts = length.div_ceil(each);
         let free = shared.messages.capacity() - shared.messages.in_use();
         if parts < 2 || free < kept + parts {

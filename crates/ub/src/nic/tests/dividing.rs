@@ -308,3 +308,32 @@ fn operations_in_parts_survive_loss() {
         assert_eq!(pair.nics[0].counters().divided, 8);
     }
 }
+
+#[test]
+fn longest_operations_are_sent_whole_or_in_parts() {
+    for members in [0, 1] {
+        for reads in [false, true] {
+            let mut pair = Pair::new(0, 1);
+            for _ in 0..members {
+                pair.join().unwrap();
+            }
+            let length = 1 << 33;
+            let request =
+                SegmentRequest { address: 0, length, rights: Rights::ALL, token_value: 77 };
+            let [near, far] = [0, 1].map(|n: usize| pair.nics[n].register(&request).unwrap());
+            let remote = RemoteRange { token_id: far.token_id(), token_value: 77, address: 0 };
+            let work = if reads { Work::Read { remote } } else { Work::Write { remote } };
+            let request = WorkRequest {
+                id: 1,
+                channel: pair.channels[0],
+                work,
+                local: LocalRange { segment: near, offset: 0, length: u32::MAX },
+                signaled: true,
+                order: OrderRequest::default(),
+            };
+            pair.nics[0].post(pair.now, pair.jetties[0], &request).unwrap();
+            assert!(pair.nics[0].poll_transmit(pair.now).is_some());
+            assert_eq!(pair.nics[0].counters().divided, u64::from(members > 0));
+        }
+    }
+}
