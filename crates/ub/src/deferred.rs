@@ -59,7 +59,8 @@ pub(crate) struct Deferred {
     pub(crate) is_part: bool,
     /// The next packet of the same tracker, or the next one that is due.
     pub(crate) next: Option<Index<Deferred>>,
-    /// True if the packet must not be executed, because its initiator has given it up.
+    /// True if the packet must not be executed, because its initiator has given it up; or, while it
+    /// is executed, if its message has ended.
     pub(crate) given_up: bool,
     /// Once the packet is due: the received packet because of which its turn has come.
     pub(crate) cause: Option<Cause>,

@@ -66,6 +66,7 @@ impl Channel {
         }
         self.skip_numbers(shared, arrival.remote_jetty, &arrival.order);
         self.abandon_arrival(shared, index);
+        shared.deferred.give_up_executing(index);
         shared.arrivals[index].pending_refusal = response.is_none().then_some(Refusal::NoJetty);
         if !arrival.has_slot {
             shared.arrivals.free(index);

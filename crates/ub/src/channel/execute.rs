@@ -254,6 +254,9 @@ impl Channel {
             return self.part_executed(shared, index, token.bytes);
         }
         shared.deferred.free(index, &mut shared.channels);
+        if deferred.given_up {
+            return;
+        }
         if let Some(arrival) = deferred.arrival {
             self.count_placed(shared, arrival, token.bytes);
         } else {

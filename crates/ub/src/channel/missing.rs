@@ -146,6 +146,9 @@ impl Channel {
             false => deferred.arrival,
         };
         shared.deferred.free(index, &mut shared.channels);
+        if deferred.given_up {
+            return;
+        }
         if let Some(arrival) = arrival {
             self.break_off_later(shared, arrival, None);
         } else if !deferred.is_part {

@@ -1,6 +1,7 @@
 //! Packets that wait to be executed, and the staging memory in which their payload waits.
 
 use crate::api::{LocalRange, SegmentId};
+use crate::arrival::Arrival;
 use crate::deferred::{Cause, Deferred, DeferredPool, DeferredState, DueQueue};
 use crate::names::ChannelIndex;
 use crate::pool::Index;
@@ -113,6 +114,18 @@ impl DeferredPackets {
         }
         self.pool[index].channel = None;
         self.pool.remove(index);
+    }
+
+    /// Notes that the message of a packet that is being executed has ended, if it is not a part of
+    /// one: what becomes of its execution does not matter.
+    pub(crate) fn give_up_executing(&mut self, arrival: Index<Arrival>) {
+        for index in self.pool.ever_taken() {
+            let deferred = &mut self.pool[index];
+            let is_it = deferred.channel.is_some()
+                && deferred.state == DeferredState::Executing
+                && deferred.arrival == Some(arrival);
+            deferred.given_up |= is_it && !deferred.is_part;
+        }
     }
 
     /// Removes a packet from those that are due, if it is one.

@@ -255,3 +255,45 @@ fn answer_to_a_read_of_an_earlier_jetty_is_ignored() {
     assert_eq!(pair.completions(0), [], "the bytes of the old READ are not those of the new one");
     assert_eq!(pair.placed[0], 0);
 }
+
+/// A Jetty is aborted while a SEND to it that had to wait for its turn is being executed.
+#[test]
+fn message_whose_execution_outlasts_its_jetty_is_freed_once() {
+    for missing in [false, true] {
+        let mut pair = Pair::new(0, 1).with_staging();
+        let mode = ServiceMode::Rot;
+        let strict = OrderRequest { mode, tag: fairway_wire::Tag::So, ..OrderRequest::default() };
+        let (remote, far) = (pair.remote(), pair.jetties[1]);
+        pair.receive(7, 100);
+        pair.post_in_order(0, Work::Write { remote }, 8, strict);
+        pair.post_in_order(1, Work::Send { target: named(1) }, 8, strict);
+        let packets = pair.outgoing();
+        assert_eq!(packets.len(), 2);
+        pair.deliver(1, &packets[1]);
+        let received = Received {
+            route: packets[0].route,
+            packet: packets[0].packet,
+            payload: packets[0].gather.length,
+            ecn: Ecn::Capable,
+            hops: 0,
+        };
+        let Verdict::Place(placement) = pair.nics[1].handle_packet(pair.now, &received) else {
+            panic!("the WRITE is placed");
+        };
+        pair.nics[1].handle_placed(pair.now, placement.token, 0);
+        let Some(Execution::Copy { token, .. }) = pair.nics[1].poll_execution() else {
+            panic!("the turn of the SEND has come");
+        };
+        pair.nics[1].abort_jetty(far).unwrap();
+        assert_eq!(pair.completions(1).len(), 1);
+        match missing {
+            true => pair.nics[1].handle_unplaced(pair.now, token),
+            false => pair.nics[1].handle_placed(pair.now, token, 0),
+        }
+        assert_eq!(pair.nics[1].usage().arrivals, 0);
+        pair.run_until_idle(|_, _| false);
+        let done: Vec<_> = pair.completions(0).iter().map(|ended| ended.status).collect();
+        assert_eq!(done, [Status::Success, Status::RemoteNoJetty]);
+        assert_eq!(pair.nics[0].usage().messages, 0);
+    }
+}
