@@ -15,6 +15,9 @@ use alloc::boxed::Box;
 use fairway_policy::{Evidence, LateArrival, LossDetector};
 use fairway_wire::{Ack, Duration, Instant, Msn, Psn};
 
+/// Time for which an idle channel keeps when the newest acknowledged packet was sent.
+const NEWEST_KEPT: Duration = Duration::from_secs(3600);
+
 /// The measurements by which the sender declares packets lost, and the policy that decides.
 pub(super) struct Recovery {
     round_trip: RoundTrip,
@@ -168,6 +171,15 @@ impl Recovery {
     #[inline]
     pub(super) fn newest_acknowledged(&self) -> Option<Instant> {
         self.newest_acknowledged
+    }
+
+    /// Called from time to time while nothing is in flight: forgets a packet that was acknowledged
+    /// long ago, which would count as newer than any other once times have wrapped.
+    pub(super) fn forget_newest(&mut self, now: Instant) {
+        let is_old = |newest: &Instant| now.elapsed_since(*newest) >= NEWEST_KEPT;
+        if self.newest_acknowledged.as_ref().is_some_and(is_old) {
+            self.newest_acknowledged = None;
+        }
     }
 
     /// Learns from the arrival of a packet about those sent before it on its path. `is_trusting`

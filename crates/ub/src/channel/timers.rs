@@ -215,6 +215,9 @@ impl Channel {
             Silence::Short => {}
         }
         self.congestion.refresh(now);
+        if self.tp.is_idle() {
+            self.recovery.forget_newest(now);
+        }
         let at = self.life.look_at(now, shared.config.profile());
         self.arm(&mut shared.schedule, Timer::KeepAlive, at);
     }

@@ -180,6 +180,32 @@ fn pace_of_a_window_does_not_hold_packets_back_while_nothing_is_in_flight() {
     }
 }
 
+impl Pair {
+    /// Moves packets for so many microseconds. They take ten, and some of node 0 eleven.
+    fn run_reordering(&mut self, microseconds: u32) {
+        let mut random = Random::new(5);
+        let mut under_way: Vec<(Instant, usize, Transmit)> = Vec::new();
+        for _ in 0..microseconds {
+            self.now = self.now + Duration::from_us(1);
+            let now = self.now;
+            let is_due = |(at, ..): &(Instant, usize, Transmit)| now.is_at_or_after(*at);
+            let due: Vec<_> = under_way.iter().copied().filter(is_due).collect();
+            under_way.retain(|packet| !is_due(packet));
+            for (_, n, transmit) in due {
+                self.deliver(n, &transmit);
+            }
+            for n in 0..2 {
+                self.nics[n].handle_timeout(now);
+                while let Some(transmit) = self.nics[n].poll_transmit(now) {
+                    let is_late = n == 0 && random.number().is_multiple_of(20);
+                    let takes = Duration::from_us(10 + u64::from(is_late));
+                    under_way.push((now + takes, 1 - n, transmit));
+                }
+            }
+        }
+    }
+}
+
 const QUARTER: Duration = Duration::from_secs(21_600);
 
 fn ageing(policy: &str) -> Pair {
@@ -221,5 +247,29 @@ fn channel_sends_however_long_it_has_been_idle() {
             assert_eq!(pair.completions(0).len(), 1, "{policy}, after {days} days");
             assert_eq!(pair.nics[0].counters().data_resent, 0);
         }
+    }
+}
+
+/// Packets that overtake others after a long rest prove no more of these lost than after a short
+/// one.
+#[test]
+fn losses_are_judged_alike_however_long_the_channel_has_been_idle() {
+    for policy in ["cc=cubic", "cc=cubic,loss=rack", "cc=swift,loss=sack"] {
+        let resent = [1, 110, 220].map(|days| {
+            let mut pair = ageing(policy);
+            let remote = pair.remote();
+            pair.post(0, Work::Write { remote }, 1_000_000);
+            pair.run_reordering(20_000);
+            for _ in 0..days * 4 {
+                pair.now = pair.now + QUARTER;
+                pair.run_for(10);
+            }
+            let before = pair.nics[0].counters().data_resent;
+            pair.post(1, Work::Write { remote }, 1_000_000);
+            pair.run_reordering(20_000);
+            assert_eq!(pair.completions(0).len(), 2, "{policy}, after {days} days");
+            pair.nics[0].counters().data_resent - before
+        });
+        assert!(resent.iter().all(|other| *other == resent[0]), "{policy}: {resent:?}");
     }
 }
