@@ -72,7 +72,8 @@ impl Limits {
         let line = |name, bytes, count, pooled| StateSize { name, bytes, count, pooled };
         let window = u64::from(self.window_packets);
         let streams = u64::from(self.put_streams);
-        let slots = 2 * u64::from(self.message_slots) + u64::from(self.read_slots);
+        // Those here, those of the peer, and the numbers of the messages that had them last.
+        let slots = 4 * u64::from(self.message_slots) + u64::from(self.read_slots);
         [
             line("Jetty", size_of::<Jetty>(), jetties, false),
             line("TP channel, hot", size_of::<TpChannel>(), hosts, false),

@@ -148,6 +148,11 @@ impl Channel {
         })
     }
 
+    #[cfg(test)]
+    pub(crate) fn skip_messages(&mut self, numbers: u32) {
+        self.tp.skip_messages(numbers);
+    }
+
     pub(crate) fn index(&self) -> ChannelIndex {
         self.id.record()
     }

@@ -6,7 +6,7 @@ use crate::message::{Message, MessagePlace};
 use crate::order::Initiator;
 use crate::pool::{Index, Pool};
 use alloc::boxed::Box;
-use fairway_wire::ServiceMode;
+use fairway_wire::{Msn, ServiceMode};
 
 /// The slots that a channel's messages need at the peer, and the messages that wait for them.
 #[derive(Debug)]
@@ -15,6 +15,9 @@ pub(super) struct MessageSlots {
     of_messages: SlotTable,
     /// Slots of local messages that await an answer.
     of_reads: SlotTable,
+    /// By slot of a message of several packets: the number of the last message that had it. The
+    /// peer may still have a record of that message.
+    numbers: Box<[Option<Msn>]>,
     awaiting_message_slot: List<Index<Message>>,
     awaiting_read_slot: List<Index<Message>>,
 }
@@ -24,6 +27,7 @@ impl MessageSlots {
         MessageSlots {
             of_messages: SlotTable::new(messages),
             of_reads: SlotTable::new(reads),
+            numbers: alloc::vec![None; messages as usize].into_boxed_slice(),
             awaiting_message_slot: List::default(),
             awaiting_read_slot: List::default(),
         }
@@ -49,6 +53,12 @@ impl MessageSlots {
     /// The messages of several packets that have a slot.
     pub(super) fn messages(&self) -> impl Iterator<Item = Index<Message>> + '_ {
         self.of_messages.owners()
+    }
+
+    /// Notes the number of a message that has a slot for several packets. False if the last message
+    /// with the slot had the same number: the peer would take one for the other.
+    pub(super) fn note_number(&mut self, slot: u8, number: Msn) -> bool {
+        self.numbers[usize::from(slot)].replace(number) != Some(number)
     }
 
     /// Takes the slots that a message needs; false if one is not available. The last read slots are

@@ -140,6 +140,12 @@ impl TpChannel {
         number
     }
 
+    /// Skips numbers of messages, as if so many had been sent.
+    #[cfg(test)]
+    pub(super) fn skip_messages(&mut self, numbers: u32) {
+        self.next_message = Msn::new(self.next_message.value().wrapping_add(numbers));
+    }
+
     /// Notes that everything before `to` is acknowledged.
     #[inline]
     pub(super) fn advance(&mut self, to: Psn) {

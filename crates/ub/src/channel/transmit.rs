@@ -339,7 +339,14 @@ impl Channel {
                 shared.puts.note_order(message, index);
             }
             if message.progress.needs_number() {
-                message.progress.set_number(self.tp.take_message_number());
+                let mut number = self.tp.take_message_number();
+                let has_message_slot = message.slots.has_slot() && !message.is_fetch();
+                if has_message_slot && !self.slots.note_number(message.slots.number(), number) {
+                    // Numbers wrap, and the peer may have refused a message of this number.
+                    number = self.tp.take_message_number();
+                    self.slots.note_number(message.slots.number(), number);
+                }
+                message.progress.set_number(number);
             }
         }
         let last = message.progress.note_sent();

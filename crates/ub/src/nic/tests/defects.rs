@@ -236,3 +236,21 @@ fn first_copy_of_a_retransmitted_packet_bounds_the_round_trip() {
     let known = pair.nics[0].round_trip(pair.channels[0]);
     assert!((5..=6).contains(&(known.as_ns() / 1_000_000)), "{known:?}");
 }
+
+/// The target keeps the record of a message that it has refused until its slot has another message.
+#[test]
+fn message_with_the_number_and_slot_of_one_that_was_refused_is_placed() {
+    for skipped in [(1 << 24) - 2, (1 << 24) - 1, 1 << 24] {
+        let mut pair = Pair::new(0, 1);
+        let (good, channel) = (pair.remote(), pair.channels[0]);
+        let bad = RemoteRange { token_value: 1, ..good };
+        pair.post(0, Work::Write { remote: bad }, 3 * MTU);
+        pair.run_until_idle(|_, _| false);
+        assert_eq!(pair.completions(0)[0].status, Status::RemoteAccess);
+        pair.nics[0].open(channel).unwrap().1.skip_messages(skipped);
+        pair.post(1, Work::Write { remote: good }, 3 * MTU);
+        pair.run_until_idle(|_, _| false);
+        assert_eq!(pair.completions(0)[0].status, Status::Success);
+        assert_eq!(pair.placed[1], 3, "{skipped} messages between");
+    }
+}
