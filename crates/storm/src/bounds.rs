@@ -119,7 +119,7 @@ fn pacing(plan: &Plan, bytes: u64) -> Duration {
 
 /// Number of operations, including puts and the gets that accompany them.
 fn operations(plan: &Plan) -> u64 {
-    plan.operations + 2 * plan.mail.puts
+    plan.operations + plan.bursts.operations() + 2 * plan.mail.puts
 }
 
 /// Number of round trips if each channel sends one window per round trip.

@@ -1,6 +1,8 @@
 //! The choices that a seed determines before a run.
 
+mod bursts;
 mod condition;
+mod habits;
 mod last_path;
 mod mail;
 mod mishaps;
@@ -9,6 +11,7 @@ mod policies;
 mod resting;
 mod retirement;
 
+use bursts::Bursts;
 pub use condition::Condition;
 pub(crate) use last_path::LastPath;
 pub(crate) use mail::MailPlan;
@@ -78,6 +81,7 @@ pub(crate) struct Plan {
     pub(crate) retirement: Retirement,
     pub(crate) resting: Resting,
     pub(crate) last_path: Option<LastPath>,
+    pub(crate) bursts: Bursts,
     /// Data packets may carry acknowledgements.
     pub(crate) carried_acks: bool,
     /// Scheduler of each node.
@@ -148,12 +152,6 @@ const WAITS: u64 = 10_025;
 /// The same for worlds in which data packets may carry acknowledgements.
 const CARRIED_ACKS: u64 = 2_938_187;
 
-/// The same for what is acknowledged beside every so many packets.
-const ACKNOWLEDGING: u64 = 8;
-
-/// Part of the seed that draws how short the parts of operations are.
-const PARTS: u64 = 18;
-
 impl Extras {
     fn draw(random: &mut Random) -> Extras {
         let bypasses = sometimes(random, 300, &[100, 300, 900]);
@@ -223,6 +221,7 @@ impl Plan {
         plan.config.knows_waits = Random::fork(seed, WAITS).chance(60);
         plan.carried_acks = Random::fork(seed, CARRIED_ACKS).chance(150);
         last_path::draw(seed, &mut plan);
+        bursts::draw(seed, &mut plan);
         plan
     }
 
@@ -249,10 +248,9 @@ impl Plan {
         // wait for the others.
         extras.in_sequence &= links.len() == 1;
         extras.draw_later(seed, links.len() == 1);
-        draw_acknowledging(seed, &mut profiles);
         extras.adjust(&mut limits, &mut profiles, &mut network_faults);
         draw_channel_groups(&mut Random::fork(seed, 7), &mut links, &mut limits, &mut profiles);
-        draw_parts(seed, &mut profiles);
+        habits::draw(seed, &mut profiles);
         let mut schedulers = draw_schedulers(&mut Random::fork(seed, 9), &mut limits);
         policies::override_some(&mut Random::fork(seed, 8), &mut links);
         policies::probe_some(&mut Random::fork(seed, 12), &mut links);
@@ -294,6 +292,7 @@ impl Plan {
             retirement: Retirement::default(),
             resting: Resting::default(),
             last_path: None,
+            bursts: Bursts::default(),
             carried_acks: false,
         }
     }
@@ -350,16 +349,6 @@ fn draw_channel_groups(
     for (limits, profile) in limits.iter_mut().zip(profiles) {
         limits.engines = random.pick(&[1, 2, 3]);
         profile.group_slack = random.pick(&[0, 2_000, 64 * 1024]);
-    }
-}
-
-/// Lets some worlds divide operations that are as short as those of the storm.
-fn draw_parts(seed: u64, profiles: &mut [Profile]) {
-    let random = &mut Random::fork(seed, PARTS);
-    if random.chance(500) {
-        for profile in profiles {
-            profile.part_bytes = random.pick(&[0, 1, 700, 4_000]);
-        }
     }
 }
 
@@ -558,15 +547,6 @@ fn trim_some(seed: u64, network_faults: &mut NetworkFaults) {
     network_faults.trim = sometimes(random, 100, &[300, 1000]);
     if network_faults.trim > 0 {
         network_faults.loss = network_faults.loss.max(random.pick(&[5, 30, 100]));
-    }
-}
-
-/// Some nodes acknowledge every chunk, and some every packet with a congestion mark at once.
-fn draw_acknowledging(seed: u64, profiles: &mut [Profile]) {
-    let random = &mut Random::fork(seed, ACKNOWLEDGING);
-    for profile in profiles {
-        profile.acknowledge_chunks = random.chance(100);
-        profile.acknowledge_marks = random.chance(300);
     }
 }
 

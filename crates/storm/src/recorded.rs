@@ -41,7 +41,7 @@ impl Recorded {
 /// for a world only as long as the draws stay the same. If a bug is missed after a change of the
 /// protocol, other runs with the plan that was recorded for it find another one within minutes
 /// (`xtask storm --bug NAME --plan-of SEED`).
-pub(crate) const RECORDED: [Recorded; 47] = [
+pub(crate) const RECORDED: [Recorded; 48] = [
     Recorded::seed(InjectedBug::TakeLast, 7_533_577),
     Recorded::run(InjectedBug::CountOvertaking, 7_495_720, 3_619),
     Recorded::seed(InjectedBug::RetryAtOnce, 7_483_350),
@@ -89,6 +89,7 @@ pub(crate) const RECORDED: [Recorded; 47] = [
     Recorded::new(InjectedBug::RepeatDatagrams, 373, 373),
     Recorded::new(InjectedBug::ResendAnyTrimmed, 550, 550),
     Recorded::new(InjectedBug::LeaveInFlight, 615, 615),
+    Recorded::new(InjectedBug::LoseAbandoned, 5_826, 5_826),
 ];
 
 /// True if a seed was recorded before worlds drew signals of paths (`plan::policies::use_signals`).

@@ -21,6 +21,8 @@ pub(crate) struct Workload {
     pub(crate) applications: Vec<Application>,
     pub(crate) connections: Vec<Connection>,
     pub(crate) operations_left: u64,
+    /// Bursts of operations that may still be posted.
+    bursts_left: u64,
     /// Maximum length of a receive buffer, by Jetty number; the same on all nodes.
     capacities: Vec<u32>,
     /// Draws which memory becomes inaccessible.
@@ -48,6 +50,7 @@ impl Workload {
             applications: vec![Application::default(); plan.limits.len()],
             connections: vec![Connection::default(); plan.links.len()],
             operations_left: plan.operations,
+            bursts_left: plan.bursts.count,
             capacities,
             absences: Random::fork(seed, 15),
         }
@@ -289,6 +292,7 @@ impl Workload {
             for _ in 0..self.random.range(0, 4) {
                 self.post_something(world, model, plan, node)?;
             }
+            self.burst(world, model, plan, node)?;
             self.be_rough(world, model, plan, node)?;
             self.take_away(world, plan, node);
         }
@@ -502,6 +506,7 @@ struct Draft {
 }
 
 mod atomics;
+mod bursts;
 mod bypass;
 mod compose;
 mod groups;

@@ -13,6 +13,9 @@ const CARRYING: [u64; 2] = [1_611, 550];
 /// Recorded seeds of worlds in which paths fail for good.
 const FAILING: [u64; 0] = [];
 
+/// Recorded seeds of worlds in which many operations are posted at once.
+const BURSTING: [u64; 1] = [5_826];
+
 /// Seeds of the worlds that failed once, and of those in which injected bugs are found.
 fn recorded_seeds() -> impl Iterator<Item = u64> {
     let failed = include_str!("../../seeds.txt").lines().filter(|line| !line.starts_with('#'));
@@ -60,5 +63,13 @@ fn recorded_seeds_have_no_channels_that_die_or_rest() {
 fn recorded_seeds_have_no_paths_that_fail_for_good() {
     for seed in recorded_seeds().filter(|seed| !FAILING.contains(seed)) {
         assert!(Plan::draw(seed).last_path.is_none(), "{seed}");
+    }
+}
+
+/// So do seeds that were recorded before many operations were posted at once.
+#[test]
+fn recorded_seeds_have_no_bursts_of_operations() {
+    for seed in recorded_seeds().filter(|seed| !BURSTING.contains(seed)) {
+        assert_eq!(Plan::draw(seed).bursts.count, 0, "{seed}");
     }
 }

@@ -86,7 +86,7 @@ impl Workload {
         Ok(())
     }
 
-    fn change_state(
+    pub(super) fn change_state(
         &mut self,
         world: &mut World,
         model: &mut Model,
