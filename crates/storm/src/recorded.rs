@@ -41,7 +41,7 @@ impl Recorded {
 /// for a world only as long as the draws stay the same. If a bug is missed after a change of the
 /// protocol, other runs with the plan that was recorded for it find another one within minutes
 /// (`xtask storm --bug NAME --plan-of SEED`).
-pub(crate) const RECORDED: [Recorded; 48] = [
+pub(crate) const RECORDED: [Recorded; 49] = [
     Recorded::seed(InjectedBug::TakeLast, 7_533_577),
     Recorded::run(InjectedBug::CountOvertaking, 7_495_720, 3_619),
     Recorded::seed(InjectedBug::RetryAtOnce, 7_483_350),
@@ -51,7 +51,7 @@ pub(crate) const RECORDED: [Recorded; 48] = [
     Recorded::new(InjectedBug::CompleteFirstPart, 86_000_032, 86_000_032),
     Recorded::new(InjectedBug::ForgetFailedPart, 86_000_139, 86_000_139),
     Recorded::seed(InjectedBug::TakeAhead, 34_023_169),
-    Recorded::seed(InjectedBug::RefusedFirst, 36_027_456),
+    Recorded::run(InjectedBug::RefusedFirst, 36_027_456, 2_707),
     Recorded::new(InjectedBug::ForgetStrict, 88_214_828, 235),
     Recorded::seed(InjectedBug::OldestLast, 37_053_251),
     Recorded::run(InjectedBug::ForgetBarring, 56_131_451, 556),
@@ -90,6 +90,7 @@ pub(crate) const RECORDED: [Recorded; 48] = [
     Recorded::new(InjectedBug::ResendAnyTrimmed, 550, 550),
     Recorded::new(InjectedBug::LeaveInFlight, 615, 615),
     Recorded::new(InjectedBug::LoseAbandoned, 5_826, 5_826),
+    Recorded::new(InjectedBug::StayWithPath, 757, 757),
 ];
 
 /// True if a seed was recorded before worlds drew signals of paths (`plan::policies::use_signals`).
