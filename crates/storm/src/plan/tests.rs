@@ -8,13 +8,13 @@ const NEWER: [u64; 10] =
 const NEWEST: [u64; 5] = [2_301, 2_464, 4_136, 968, 106_247_513];
 
 /// Recorded seeds of worlds in which data packets carry acknowledgements.
-const CARRYING: [u64; 3] = [1_611, 550, 5_826];
+const CARRYING: [u64; 4] = [1_611, 550, 5_826, 757];
 
 /// Recorded seeds of worlds in which paths fail for good.
 const FAILING: [u64; 1] = [757];
 
 /// Recorded seeds of worlds in which many operations are posted at once.
-const BURSTING: [u64; 2] = [5_826, 757];
+const BURSTING: [u64; 3] = [5_826, 757, 3_025];
 
 /// Seeds of the worlds that failed once, and of those in which injected bugs are found.
 fn recorded_seeds() -> impl Iterator<Item = u64> {

@@ -187,10 +187,11 @@ impl Channel {
             if self.slots.acquire(&mut shared.messages[index], index, first) {
                 let message = &shared.messages[index];
                 let is_flowless = message.has_payload() && message.flow.is_none();
+                let is_flowless = is_flowless || message.is_notice();
                 if is_flowless && !shared.is_injected(InjectedBug::WaitForFlowless) {
-                    // No gate holds back messages that found no record for a flow. While such
-                    // messages keep arriving, flows that have had their turn must not wait for the
-                    // last of them.
+                    // No gate holds back messages that found no record for a flow, nor notices,
+                    // which come again while they are sent back. While such messages keep arriving,
+                    // flows that have had their turn must not wait for the last of them.
                     self.begin_round(shared, now);
                 }
                 return Some(index);
