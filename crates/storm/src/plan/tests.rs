@@ -2,19 +2,30 @@ use super::*;
 use crate::recorded::RECORDED;
 
 /// Recorded seeds of worlds that have trimmed packets or congestion information.
-const NEWER: [u64; 10] =
-    [83_117_351, 86_000_032, 86_000_139, 86_000_428, 2_301, 2_464, 4_136, 106_247_513, 550, 615];
+const NEWER: [u64; 11] = [
+    83_117_351,
+    86_000_032,
+    86_000_139,
+    86_000_428,
+    2_301,
+    2_464,
+    4_136,
+    106_247_513,
+    550,
+    615,
+    3_025,
+];
 /// Recorded seeds of worlds in which channels of groups die, or channels rest.
 const NEWEST: [u64; 5] = [2_301, 2_464, 4_136, 968, 106_247_513];
 
 /// Recorded seeds of worlds in which data packets carry acknowledgements.
-const CARRYING: [u64; 4] = [1_611, 550, 5_826, 757];
+const CARRYING: [u64; 5] = [1_611, 550, 5_826, 757, 172_106_910];
 
 /// Recorded seeds of worlds in which paths fail for good.
 const FAILING: [u64; 1] = [757];
 
 /// Recorded seeds of worlds in which many operations are posted at once.
-const BURSTING: [u64; 3] = [5_826, 757, 3_025];
+const BURSTING: [u64; 4] = [5_826, 757, 3_025, 172_106_910];
 
 /// Seeds of the worlds that failed once, and of those in which injected bugs are found.
 fn recorded_seeds() -> impl Iterator<Item = u64> {

@@ -213,8 +213,14 @@ impl Channel {
         }
         self.send.end_late_refusal(nak.psn);
         self.send_void(&shared.flows, &mut shared.schedule, &mut shared.send_blocks, nak.psn);
+        let profile = shared.config.profile();
         let wait = match nak.reason {
-            Refusal::OutOfOrder => shared.config.profile().not_ready_delay,
+            // Many notices may be sent back at a time. If they came again at once, the channel
+            // would always have something to send, and what they wait for would have no turn.
+            Refusal::OutOfOrder if shared.messages[sent.message()].is_notice() => {
+                profile.not_ready_delay.max(profile.timeout_min).max(self.recovery.smoothed())
+            }
+            Refusal::OutOfOrder => profile.not_ready_delay,
             _ => Duration::from_us(u64::from(nak.retry_after_us)),
         };
         self.give_up(shared, sent.message(), nak.reason, now + wait);
