@@ -135,6 +135,7 @@ fn over(provider: &'static str) -> Vec<Case> {
         // if only threads of the parent had it on their stacks.
         Case { finds_leaks: false, ..verbs("tests/c/cancelled.c") },
         verbs("tests/c/missing.c"),
+        verbs("tests/c/attributes.c"),
         verbs("tests/c/outstanding.c"),
         verbs("tests/c/refused.c"),
         verbs("tests/c/protection.c"),
