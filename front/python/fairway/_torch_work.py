@@ -77,17 +77,25 @@ class Work(dist.Work):
         # The end of the calls; and what `get_future` returns, which is made of it, because a future
         # of torch has the error of a callback in a form that C++ knows, too.
         self._ended_future: Optional[torch.futures.Future[Any]] = None
+        self._due: Optional[torch.futures.Future[Any]] = None
         self._future: Optional[torch.futures.Future[Any]] = None
         self.watcher: Optional[Watcher] = None
 
-    def _end(self) -> Optional[torch.futures.Future[Any]]:
+    def complete_future(self) -> None:
+        """Completes the future of the end, if there is one that no other thread completes."""
+        with self._lock:
+            ended, self._due = self._due, None
+        if ended is not None:
+            ended.set_result(None)
+
+    def _end(self) -> bool:
         """Takes the outcome of the calls, all of which have ended.
 
-        Returns the future that the caller has to complete, if there is one.
+        Returns true if there is a future now that is to be completed.
         """
         with self._lock:
             if self._ended:
-                return None
+                return False
             try:
                 for call in self._calls:
                     call.wait(0)
@@ -99,7 +107,8 @@ class Work(dist.Work):
             # Nothing refers to the buffers any longer.
             self._calls, self._after = [], None
             self._ended = True
-            return self._ended_future
+            self._due = self._ended_future
+            return self._due is not None
 
     def _outcome(self, _ended: Any) -> list[torch.Tensor]:
         if self._error is not None:
@@ -109,10 +118,9 @@ class Work(dist.Work):
     def poll(self) -> bool:
         """True if the calls have ended, in success or failure."""
         if not self._ended and all(call.done() for call in list(self._calls)):
-            ended = self._end()
-            if ended is not None and self.watcher is not None:
+            if self._end() and self.watcher is not None:
                 # A thread that only looks at a work does not run its callbacks.
-                self.watcher.complete(ended)
+                self.watcher.complete(self)
         return self._ended
 
     def advance(self, seconds: float) -> None:
@@ -142,9 +150,12 @@ class Work(dist.Work):
                 call.wait(max(deadline - time.monotonic(), 0))
             except (Error, RuntimeError):
                 pass  # It is raised again when the outcome is taken.
-        # A work whose end was waited for has a future that is complete.
-        if (ended := self._end()) is not None:
-            ended.set_result(None)
+        self._end()
+        self.complete_future()
+        # A work whose end was waited for has a future that is complete: another thread that has
+        # taken it is just completing it.
+        while (future := self._future) is not None and not future.done():
+            time.sleep(0.0001)
         if self._error is not None:
             raise self._error
         return True
@@ -193,7 +204,7 @@ class Watcher:
     def __init__(self, name: str) -> None:
         self._name = name
         self._works: dict[int, Work] = {}
-        self._ready: deque[torch.futures.Future[Any]] = deque()
+        self._ready: deque[Work] = deque()
         self._changed = threading.Condition()
         self._closed = False
         self._idle = 0
@@ -205,10 +216,10 @@ class Watcher:
             self._works[id(work)] = work
             self._provide()
 
-    def complete(self, future: torch.futures.Future[Any]) -> None:
-        """Has a thread complete the future. Returns at once."""
+    def complete(self, work: Work) -> None:
+        """Has a thread complete the future of a work. Returns at once."""
         with self._changed:
-            self._ready.append(future)
+            self._ready.append(work)
             if self._watching is not threading.current_thread():
                 self._provide()  # Otherwise this thread itself does it next.
 
@@ -236,9 +247,9 @@ class Watcher:
             task: Optional[Callable[[], None]] = None
             while task is None:
                 if self._ready:
-                    future = self._ready.popleft()
+                    work = self._ready.popleft()
                     self._completing.add(this)
-                    task = functools.partial(self._complete, future)
+                    task = functools.partial(self._complete, work)
                 elif self._works and self._watching is None and not self._closed:
                     self._watching, task = this, self._watch
                 elif self._closed or self._idle > _IDLE_MAX:
@@ -250,9 +261,9 @@ class Watcher:
                 self._provide()
             return task
 
-    def _complete(self, future: torch.futures.Future[Any]) -> None:
+    def _complete(self, work: Work) -> None:
         try:
-            future.set_result(None)
+            work.complete_future()
         finally:
             with self._changed:
                 self._completing.discard(threading.current_thread())
