@@ -154,8 +154,11 @@ class Work(dist.Work):
         self.complete_future()
         # A work whose end was waited for has a future that is complete: another thread that has
         # taken it is just completing it.
-        while (future := self._future) is not None and not future.done():
-            time.sleep(0.0001)
+        if (future := self._future) is not None:
+            try:
+                future.wait()
+            except Exception:
+                pass  # It is the error that is raised below.
         if self._error is not None:
             raise self._error
         return True

@@ -127,8 +127,8 @@ impl Verbs {
         if pair.hailed_at.is_none_or(|asked| now.is_at_or_after(asked + STIR)) {
             pair.hailed_at = Some(now);
             core.nic.probe_peer(channel);
+            self.stir(core, STIR);
         }
-        self.stir(core, STIR);
     }
 
     /// Makes what waits for a process be looked at again after a time.

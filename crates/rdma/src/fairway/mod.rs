@@ -31,8 +31,8 @@
 //!   has received an acknowledgement for it.
 //! * Operations posted behind one that fails may have been executed; they complete as flushed. A
 //!   SEND behind one that is too long for its receive may take that receive.
-//! * The responder's queue pair fails when it is told that the requester has completed the request
-//!   that it refused ([`refusal`]), and not before.
+//! * The responder's queue pair fails when the requester's library says that the refused request
+//!   has completed ([`refusal`]), and not before.
 //! * WRITEs, READs and atomics name the target's queue pair, and need its state, rights and
 //!   protection domain, as in RoCE; but the target does not check that their sender is the queue
 //!   pair that it is connected to. (SENDs reach only the peer's queue pair, by a secret made of
