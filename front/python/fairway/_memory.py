@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import atexit
 import dataclasses
-import mmap
 import os
 import weakref
 from typing import Any, Generator, Optional, Union
 
-from . import _inbox
-from ._errors import Invalid, PeerGone, SystemFailure
+from . import _inbox, _mapping
+from ._errors import Invalid, PeerGone
 from ._loops import Watcher
 from ._places import Places
 
@@ -381,20 +380,6 @@ def _place(remote: Remote, at: int) -> _fairway.Place:
     return _key(remote).at(at)
 
 
-# No system has more memory.
-_BYTES_MAX = 1 << 62
-
-
-def _mapped(file: int, length: int, **settings: Any) -> mmap.mmap:
-    """Maps memory, for which the system may have no room."""
-    if length > _BYTES_MAX:
-        raise Invalid(f"a segment can't have {length} bytes: give at most {_BYTES_MAX}")
-    try:
-        return mmap.mmap(file, length, **settings)
-    except (OSError, MemoryError) as error:
-        raise SystemFailure(f"could not map {length} bytes: {error}") from error
-
-
 class RemoteMemory:
     """A peer's segment, or a slice of one: `there[0:4096] = local` writes, `there[0:4096].read(
     local)` reads. Each access waits for its result."""
@@ -503,11 +488,10 @@ class Context:
             LimitReached: There are too many segments.
         """
         if isinstance(memory, int):
-            if memory < 1:
-                raise Invalid(f"a segment can't have {memory} bytes: give at least 1")
+            _mapping.check_length(memory)
             if shared:
                 return self._register_shared(memory, rights)
-            memory = _mapped(-1, memory, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            memory = _mapping.anonymous(memory)
         elif shared:
             raise Invalid("memory of an object can't be shared: give a number of bytes")
         address, length, owner = bytes_of(memory)
@@ -515,12 +499,10 @@ class Context:
         return self._whole(registration, owner, (address, length))
 
     def _register_shared(self, length: int, rights: str) -> Segment:
-        if length > _BYTES_MAX:
-            raise Invalid(f"a segment can't have {length} bytes: give at most {_BYTES_MAX}")
         registration, file = self._native.register_shared(length, rights)
         try:
             # The NIC has a mapping of its own, so views stay valid when it is gone.
-            mapping = _mapped(file, length)
+            mapping = _mapping.of_file(file, length)
         finally:
             os.close(file)
         address, length, owner = bytes_of(mapping)
