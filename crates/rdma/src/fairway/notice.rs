@@ -4,8 +4,8 @@ use fairway::embed::Core;
 use fairway_runtime::clock;
 use fairway_ub::wire::{JettyId, ServiceMode, Tag, Target};
 use fairway_ub::{
-    ChannelId, CompletionQueueId, Grant, JettyConfig, LocalRange, OrderRequest, ReceiveRequest,
-    Work, WorkRequest,
+    ChannelId, CompletionQueueId, JettyConfig, LocalRange, OrderRequest, ReceiveRequest, Work,
+    WorkRequest,
 };
 
 use crate::ProviderError;
@@ -81,7 +81,6 @@ impl Notices {
         let number = Some(NOTICES.value());
         let jetty = JettyConfig { number, ..JettyConfig::new(queue, queue) };
         core.nic.create_jetty(&jetty).map_err(limit)?;
-        core.nic.set_jetty_grant(NOTICES, Grant::Nothing).map_err(limit)?;
         core.nic.set_jetty_token(NOTICES, TOKEN).map_err(limit)?;
         let notices = Notices { nothing, wrong: 0 };
         (0..RECEIVES).for_each(|_| notices.post_receive(core));

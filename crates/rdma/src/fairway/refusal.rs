@@ -7,7 +7,7 @@
 //! immediate data of SENDs of no bytes.
 
 use fairway::embed::Core;
-use fairway_roce::{Event, QueuePairState, Status, Transport, Work};
+use fairway_roce::{Event, QueuePairState, Status, Transport};
 use fairway_ub::wire::roce::NakCode;
 use fairway_ub::{Completion, CompletionKind};
 
@@ -16,16 +16,15 @@ use super::tables::Verbs;
 
 impl Verbs {
     /// Tells the peer of a queue pair that it has refused a request, which has failed with
-    /// `status`. If there is no room for the notice, the peer is not told.
+    /// `status` and may have been one that takes a receive. If there is no room for the notice, the
+    /// peer is not told.
     pub(super) fn tell_refusal(
         &self,
         core: &mut Core,
         local: u32,
-        (status, work): (Status, &Work),
+        (status, takes_receive): (Status, bool),
     ) {
         let Some(pair) = self.pairs[local as usize].as_deref() else { return };
-        let takes_receive =
-            matches!(work, Work::Send { .. } | Work::Write { immediate: Some(_), .. });
         let cause = match status {
             Status::RemoteAccess => Cause::Access,
             Status::RemoteInvalidRequest if takes_receive => Cause::TooLong,

@@ -388,10 +388,10 @@ impl Verbs {
             if send.status == Status::Success && store_value(core, &send).is_err() {
                 send.status = Status::LocalProtection;
             }
-            let (status, work) = (send.status, send.work);
+            let (status, takes_receive) = (send.status, send.takes_receive());
             self.complete(core, local, send);
             if !matches!(status, Status::Success | Status::Flushed) {
-                self.tell_refusal(core, local, (status, &work));
+                self.tell_refusal(core, local, (status, takes_receive));
                 self.fail_sends(core, local, status);
             }
         }
