@@ -86,28 +86,25 @@ impl Shared {
             if since.elapsed() > timeout && !driver.has_ended(work) {
                 driver.give_up(work);
             }
-            driver.take(work).map(|outcome| outcome.map_err(Error::Failed)).transpose()
+            driver.take(work).map(|outcome| outcome.map_err(Error::Failed))
         })
     }
 
     /// Waits until a call has ended, for `time` at most. Returns true if it has.
-    pub(crate) fn wait_a_while(&self, work: Work, time: Duration) -> Result<bool, Error> {
+    pub(crate) fn wait_a_while(&self, work: Work, time: Duration) -> bool {
         let since = Instant::now();
         self.drive_until(|driver| {
             let has_ended = driver.has_ended(work);
-            Ok((has_ended || since.elapsed() >= time).then_some(has_ended))
+            (has_ended || since.elapsed() >= time).then_some(has_ended)
         })
     }
 
     /// Waits until `ended` returns a value. One of the waiting threads drives; the others sleep
     /// until it has ended a call or waits no more, so they do not compete for the lock.
-    fn drive_until<R>(
-        &self,
-        mut ended: impl FnMut(&mut Driver) -> Result<Option<R>, Error>,
-    ) -> Result<R, Error> {
+    fn drive_until<R>(&self, mut ended: impl FnMut(&mut Driver) -> Option<R>) -> R {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let result = loop {
-            if let Some(result) = ended(&mut self.lock()).transpose() {
+            if let Some(result) = ended(&mut self.lock()) {
                 break result;
             }
             let is_driven = self.is_driven.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,8 +126,8 @@ impl Shared {
     fn drive<R>(
         &self,
         _driving: Driving<'_>,
-        ended: &mut impl FnMut(&mut Driver) -> Result<Option<R>, Error>,
-    ) -> Result<R, Error> {
+        ended: &mut impl FnMut(&mut Driver) -> Option<R>,
+    ) -> R {
         loop {
             let mut driver = self.lock();
             // With others that wait for the lock, do not sleep with it.
@@ -138,8 +135,8 @@ impl Shared {
             let before = driver.calls_ended();
             let [spin, time] = if is_wanted { [Duration::ZERO; 2] } else { [self.spin, WAIT] };
             driver.progress(spin, time);
-            if let Some(result) = ended(&mut driver)? {
-                return Ok(result);
+            if let Some(result) = ended(&mut driver) {
+                return result;
             }
             let has_ended_others = driver.calls_ended() != before;
             drop(driver);

@@ -33,12 +33,9 @@ impl Pending {
     }
 
     /// Waits for the end of the call, for `time` at most. Returns true if it has ended, in success
-    /// or failure. If it has not, it goes on.
-    ///
-    /// # Errors
-    /// None at present: [`Pending::wait`] returns the failure of a call that has ended.
-    pub fn wait_a_while(&self, time: Duration) -> Result<bool, Error> {
-        self.work.map_or(Ok(true), |work| self.shared.wait_a_while(work, time))
+    /// or failure, which [`Pending::wait`] returns. If it has not, it goes on.
+    pub fn wait_a_while(&self, time: Duration) -> bool {
+        self.work.is_none_or(|work| self.shared.wait_a_while(work, time))
     }
 
     /// Waits for the end of the call.

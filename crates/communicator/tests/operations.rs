@@ -271,7 +271,7 @@ fn sends_and_receives_have_an_order_of_their_own() {
             group.all_reduce(&mut sum, Reduction::Sum).expect("all-reduce");
             assert_eq!(sum, [3]);
             let receive = early.unwrap_or_else(|| exchange_word(group, 1, &mut received, false));
-            assert!(receive.wait_a_while(Duration::from_secs(30)).expect("the NIC works"));
+            assert!(receive.wait_a_while(Duration::from_secs(30)));
             receive.wait().expect("receive");
             send.wait().expect("send");
             assert_eq!(received, [6 - rank]);
@@ -295,7 +295,7 @@ fn sends_and_receives_have_an_order_of_their_own() {
         } else if rank == 1 {
             let mut word = [0];
             let none = exchange_word(group, 0, &mut word, true);
-            assert!(none.wait_a_while(Duration::from_secs(30)).expect("the NIC works"));
+            assert!(none.wait_a_while(Duration::from_secs(30)));
         }
         group.barrier().expect("ranks with different sends and receives agree");
     });

@@ -275,12 +275,11 @@ impl State {
     /// Waits for at most `time`. Returns true if the call has ended.
     fn wait(&mut self, time: Duration) -> bool {
         let Some(pending) = &self.pending else { return true };
-        let ended = pending.wait_a_while(time);
-        if let Ok(false) = ended {
+        if !pending.wait_a_while(time) {
             return false;
         }
         let outcome = self.pending.take().map_or(Ok(()), fairway_communicator::Pending::wait);
-        self.outcome = ended.and(outcome).map_err(Arc::new);
+        self.outcome = outcome.map_err(Arc::new);
         true
     }
 
