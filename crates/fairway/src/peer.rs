@@ -56,9 +56,9 @@ pub(crate) fn peer_stats(core: &Core, state: &PeerState) -> PeerStats {
 }
 
 impl Peer {
-    /// Returns the address that this side connected to, or that of the peer's first socket. Until a
-    /// packet has come from there, which the first on its first path does, it is the address from
-    /// which the peer was first received: a peer may name any port.
+    /// Returns the address that this side connected to, or that of the peer's first socket. A peer
+    /// may name any port, so until a packet has come from that socket it is the address from which
+    /// the peer was first received.
     pub fn address(&self) -> SocketAddr {
         self.state.address()
     }
