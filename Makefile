@@ -16,6 +16,9 @@ SECONDS ?= 60
 # The tests of what the threads of `ub` share.
 THREADS := slot::tests ready_queue::tests
 
+# The steps of `make test` behind lint.
+TESTS := test-workspace test-engines test-udp test-udp-engines
+
 # Options of `make sanitizers`: SANITIZERS="--only thread --front verbs".
 SANITIZERS ?=
 
@@ -30,19 +33,31 @@ DESTDIR ?=
 INSTALL ?= install
 BUILT := $(abspath $(or $(CARGO_TARGET_DIR),target))/release
 
-.PHONY: run test lint bench soak order-check injected-bugs fuzz replay miri loom compiled sanitizers \
-	deny minimum docs book interop policies verbs nccl bench-nccl wheel test-wheel test-torch \
-	install-rvma install-verbs install-nccl clean
+.PHONY: run test tests $(TESTS) lint bench soak order-check injected-bugs fuzz replay miri loom \
+	compiled sanitizers deny minimum docs book interop policies verbs nccl bench-nccl wheel \
+	test-wheel test-torch install-rvma install-verbs install-nccl clean
 
 run:       ## Build, copy a 256 MiB file by remote WRITE over 16 paths, print a short table.
 	$(CARGO) build --release --package fairway-cli --package xtask
 	$(XTASK) demo
 
 test: lint ## Everything CI runs; the live tests once more with two engines a side, and over UDP alone.
+	$(MAKE) --jobs=1 $(TESTS)
+
+test-workspace:
 	$(CARGO) test --workspace
+
+test-engines:
 	FAIRWAY_TEST_ENGINES=2 $(CARGO) test --package fairway --tests
+
+test-udp:
 	FAIRWAY_DATAPATH=udp $(CARGO) test --package fairway --package fairway-rdma --tests
+
+test-udp-engines:
 	FAIRWAY_DATAPATH=udp FAIRWAY_TEST_ENGINES=2 $(CARGO) test --package fairway --tests
+
+tests:     ## Name the steps of `make test` behind lint, each a target of its own.
+	@echo $(TESTS)
 
 lint:      ## Formatting, clippy with warnings denied, and how the code reads (xtask tidy --help).
 	$(CARGO) fmt --all --check
