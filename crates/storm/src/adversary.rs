@@ -61,6 +61,8 @@ pub enum Fault {
     SuspendJetty,
     /// A Jetty is put into the error state.
     FailJetty,
+    /// Everything that is under way at a Jetty is ended at once.
+    AbortJetty,
     /// A Jetty changes its state because one of its operations has failed.
     JettyFault,
     /// A Jetty leaves a group.
@@ -77,7 +79,7 @@ pub enum Fault {
 
 impl Fault {
     /// Number of faults.
-    pub const COUNT: usize = 32;
+    pub const COUNT: usize = 33;
     /// All faults, in the order of their numbers.
     pub const ALL: [Fault; Self::COUNT] = [
         Fault::Loss,
@@ -106,6 +108,7 @@ impl Fault {
         Fault::DestroyJetty,
         Fault::SuspendJetty,
         Fault::FailJetty,
+        Fault::AbortJetty,
         Fault::JettyFault,
         Fault::LeaveGroup,
         Fault::DestroyGroup,

@@ -7,7 +7,7 @@
 
 use crate::application::Group;
 use crate::finding::Finding;
-use crate::operation::{Life, Operation, State};
+use crate::operation::{Kind, Life, Operation, State};
 use crate::oracles::Model;
 use fairway_ub::wire::JettyId;
 use fairway_ub::{Dispatch, Status};
@@ -111,7 +111,8 @@ impl Model {
         let over = match operation.state {
             State::Done(Status::Success) => !operation.is_unreliable(),
             State::Done(Status::Flushed) => {
-                !self.has_ended_at_all(operation.life, operation.channel)
+                let may_arrive = operation.aborted && operation.kind != Kind::Read;
+                !may_arrive && !self.has_ended_at_all(operation.life, operation.channel)
             }
             _ => false,
         };

@@ -98,6 +98,8 @@ pub(crate) struct Operation {
     pub(crate) counted: bool,
     /// Hint that selects a member of a group, if the sender chooses.
     pub(crate) hint: u8,
+    /// True if its Jetty was aborted while it was under way: what was sent of it may still arrive.
+    pub(crate) aborted: bool,
     /// Effects of missing memory on it.
     pub(crate) missed: Trouble,
 }
@@ -110,6 +112,8 @@ pub(crate) struct Receive {
     pub(crate) buffer: Place,
     pub(crate) length: u32,
     pub(crate) state: State,
+    /// True if its Jetty was aborted before it completed.
+    pub(crate) aborted: bool,
     /// True if a payload could not be placed in it because its memory was missing.
     pub(crate) missed: bool,
 }

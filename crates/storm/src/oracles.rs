@@ -66,6 +66,8 @@ pub(crate) struct Model {
     /// True if Jetties match receives by sequence.
     pub(crate) in_sequence: bool,
     pub(crate) retirement: RetirementOracle,
+    /// Jetties that were aborted at least once.
+    aborted: BTreeSet<(Life, JettyId)>,
 }
 
 impl Model {
@@ -269,7 +271,8 @@ impl Model {
         if self.is_barred(world, id) {
             return Err(format!("success of what found its memory missing: {operation:?}").into());
         }
-        if !half_placed {
+        // An aborted Jetty does not report what it has received, and goes on.
+        if !half_placed && !self.was_aborted(&operation) {
             self.check_not_overtaken(id)?;
         }
         let length = operation.length as usize;
@@ -293,6 +296,11 @@ impl Model {
                 world.memory.expect_copy(remote, operation.local, length);
                 compare(world, operation.local, length, "what was read")
             }
+            (Kind::WriteImmediate, Some((key, at))) if self.was_aborted(&operation) => {
+                // It may have been counted as arrived.
+                world.memory.unsettle(key, at, length);
+                Ok(())
+            }
             (Kind::Write | Kind::WriteImmediate, Some(remote)) => {
                 world.memory.expect_copy(operation.local, remote, length);
                 // An operation that is received in order may have to wait at the target for earlier
@@ -310,7 +318,8 @@ impl Model {
                 // An operation that is received in order may have to wait at the target for earlier
                 // ones.
                 if sends.succeeded > sends.delivered + sends.in_turn {
-                    return Err(format!("done before it was delivered: {sends:?}").into());
+                    let why = format!("done before it was delivered: {sends:?}");
+                    return if self.was_aborted(&operation) { Ok(()) } else { Err(why.into()) };
                 }
                 Ok(())
             }
@@ -348,10 +357,11 @@ impl Model {
             return Ok(());
         }
         let touched = operation.affected > 0 || operation.old.is_some();
-        if status == Status::Flushed && !ended && touched && !operation.is_unreliable() {
+        let is_cut = ended || operation.aborted || operation.is_unreliable();
+        if status == Status::Flushed && touched && !is_cut {
             return Err(format!("flushed, and yet it was done: {operation:?}").into());
         }
-        let half_way = ended || withdrawn || missed;
+        let half_way = ended || withdrawn || missed || operation.aborted;
         // An operation that found no memory at its target was not delivered there.
         let refused = !half_way || status == Status::RemoteOperation;
         let length = operation.length as usize;
@@ -367,7 +377,9 @@ impl Model {
             (Kind::Read, _) if half_way => {
                 world.memory.unsettle(operation.local.0, operation.local.1, length);
             }
-            (Kind::Write | Kind::WriteImmediate, Some((key, at))) if half_way => {
+            (Kind::Write | Kind::WriteImmediate, Some((key, at)))
+                if half_way || self.was_aborted(&operation) =>
+            {
                 world.memory.unsettle(key, at, length);
             }
             _ => {}
@@ -481,5 +493,6 @@ fn content_hash(bytes: &[u8]) -> u64 {
     })
 }
 
+mod aborts;
 mod missing;
 mod receives;

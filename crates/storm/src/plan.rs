@@ -1,5 +1,6 @@
 //! The choices that a seed determines before a run.
 
+mod aborts;
 mod bursts;
 mod condition;
 mod habits;
@@ -128,6 +129,8 @@ pub(crate) struct Extras {
     /// Ticks of an application at which its host begins or ceases to be short of resources: it
     /// signals pressure to its peers, or slows its own transmission down.
     pub(crate) pressure: u32,
+    /// Ticks of an application at which it aborts a Jetty.
+    pub(crate) aborts: u32,
 }
 
 /// Constant that separates the draw of missing memory from the others. It is chosen so that no seed
@@ -174,6 +177,7 @@ impl Extras {
             missing: 0,
             untimely: 0,
             pressure: 0,
+            aborts: 0,
         }
     }
 
@@ -222,6 +226,7 @@ impl Plan {
         plan.carried_acks = Random::fork(seed, CARRIED_ACKS).chance(150);
         last_path::draw(seed, &mut plan);
         bursts::draw(seed, &mut plan);
+        aborts::draw(seed, &mut plan);
         plan
     }
 

@@ -293,6 +293,7 @@ impl Workload {
                 self.post_something(world, model, plan, node)?;
             }
             self.burst(world, model, plan, node)?;
+            self.abort(world, model, plan, node);
             self.be_rough(world, model, plan, node)?;
             self.take_away(world, plan, node);
         }
@@ -354,8 +355,8 @@ impl Workload {
         }
         jetty.posted += 1;
         let (length, state) = (jetty.capacity, State::Pending);
-        let missed = false;
-        model.receives.push(Receive { life, jetty: id, buffer, length, state, missed });
+        let (missed, aborted) = (false, false);
+        model.receives.push(Receive { life, jetty: id, buffer, length, state, aborted, missed });
         true
     }
 
@@ -505,6 +506,7 @@ struct Draft {
     order: OrderRequest,
 }
 
+mod aborts;
 mod atomics;
 mod bursts;
 mod bypass;

@@ -176,11 +176,15 @@ pub enum InjectedBug {
     /// Accept the notice of an abandoned operation although its number is too far ahead to be
     /// tracked.
     LoseAbandoned,
+    /// Place the answer to a READ of an aborted Jetty.
+    PlaceAborted,
+    /// End the operations of an aborted Jetty in the reverse order of posting.
+    AbortBackwards,
 }
 
 impl InjectedBug {
     /// Every injected bug.
-    pub const ALL: [InjectedBug; 82] = [
+    pub const ALL: [InjectedBug; 84] = [
         InjectedBug::SkipDuplicateCheck,
         InjectedBug::WrapPsnEarly,
         InjectedBug::AcknowledgeBeforePlacement,
@@ -263,5 +267,7 @@ impl InjectedBug {
         InjectedBug::StayWithPath,
         InjectedBug::TrustTimedOut,
         InjectedBug::LoseAbandoned,
+        InjectedBug::PlaceAborted,
+        InjectedBug::AbortBackwards,
     ];
 }

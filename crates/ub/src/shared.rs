@@ -211,13 +211,12 @@ impl Shared {
         }
     }
 
-    /// Aborts an operation: it no longer waits for those before it, which are aborted as well. True
-    /// if only its report was outstanding.
-    pub(crate) fn abort_unreported(&mut self, index: Index<Message>) -> bool {
-        let message = &mut self.messages[index];
-        message.order.complete_at_once();
-        let Some(waiting) = message.report.take_unreported_next() else { return false };
-        self.report_message(index, Status::Flushed);
+    /// Reports an operation that waits for those before it. False if it does not.
+    pub(crate) fn report_at_once(&mut self, index: Index<Message>) -> bool {
+        let Some(waiting) = self.messages[index].report.take_unreported_next() else {
+            return false;
+        };
+        self.report_message(index, waiting.status);
         if waiting.is_released {
             self.free_message(index);
         }

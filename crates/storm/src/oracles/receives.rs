@@ -75,7 +75,8 @@ impl Model {
         if receive.state != State::Pending {
             return Err(format!("a second completion of {receive:?}").into());
         }
-        let flushed = done.status == Status::Flushed && self.has_failed(life, receive.jetty);
+        let may_flush = receive.aborted || self.has_failed(life, receive.jetty);
+        let flushed = done.status == Status::Flushed && may_flush;
         let missed = done.status == Status::LocalMemory && receive.missed;
         let fine = flushed || missed || done.status == Status::Success;
         if (receive.life, receive.jetty, true) != (life, done.jetty, fine) {

@@ -27,6 +27,9 @@ const FAILING: [u64; 1] = [757];
 /// Recorded seeds of worlds in which many operations are posted at once.
 const BURSTING: [u64; 4] = [5_826, 757, 3_025, 172_106_910];
 
+/// Recorded seeds of worlds in which Jetties are aborted.
+const ABORTING: [u64; 0] = [];
+
 /// Seeds of the worlds that failed once, and of those in which injected bugs are found.
 fn recorded_seeds() -> impl Iterator<Item = u64> {
     let failed = include_str!("../../seeds.txt").lines().filter(|line| !line.starts_with('#'));
@@ -82,5 +85,13 @@ fn recorded_seeds_have_no_paths_that_fail_for_good() {
 fn recorded_seeds_have_no_bursts_of_operations() {
     for seed in recorded_seeds().filter(|seed| !BURSTING.contains(seed)) {
         assert_eq!(Plan::draw(seed).bursts.count, 0, "{seed}");
+    }
+}
+
+/// So do seeds that were recorded before Jetties were aborted.
+#[test]
+fn recorded_seeds_have_no_aborted_jetties() {
+    for seed in recorded_seeds().filter(|seed| !ABORTING.contains(seed)) {
+        assert_eq!(Plan::draw(seed).extras.aborts, 0, "{seed}");
     }
 }

@@ -213,6 +213,7 @@ impl Draft {
             old: None,
             counted: false,
             hint: 0,
+            aborted: false,
             missed: Trouble::default(),
         }
     }

@@ -2,16 +2,19 @@
 
 use super::{UbDevice, channel_of};
 use crate::api::{JettyState, SetupError, Status};
+use crate::injected_bug::InjectedBug;
 use crate::message::Message;
 use crate::pool::Index;
 use fairway_wire::JettyId;
 
 impl UbDevice {
     /// Ends everything that is in progress at a Jetty, at once: its operations, its receives and
-    /// those that messages have consumed complete as flushed. What is still in the network has no
-    /// effect: a packet that would have to be resent carries nothing, an answer that arrives is
-    /// ignored, and what a peer is sending to the Jetty counts as arrived. Packets that were
-    /// returned before and not sent yet must be dropped by the caller.
+    /// those that messages have consumed complete as flushed, in the order in which they were
+    /// posted; an operation that had failed completes with its failure. What is still in the
+    /// network has no effect: a packet that would have to be resent carries nothing, an answer that
+    /// arrives is ignored, and what a peer is sending to the Jetty counts as arrived. Packets that
+    /// were returned before and not sent yet must be dropped by the caller, and so must payload
+    /// that it was asked to place and has not placed yet.
     ///
     /// The Jetty's state does not change.
     ///
@@ -22,15 +25,23 @@ impl UbDevice {
         self.finish_datagram();
         // Ending operations changes the list, so it is read first.
         let mut all = self.with_parts(self.shared.initiator.incomplete[id.value() as usize].head());
-        // The last one first, so that none is reported as a success because those before it have
-        // ended.
-        all.reverse();
-        all.retain(|&index| !self.shared.abort_unreported(index));
-        // The first one first: a target tracks a limited number of operations beyond one that is
-        // missing. An operation that is released because an earlier one has ended is not sent
-        // before it is ended as well.
-        all.reverse();
+        // None is reported as a success because those before it have ended, and none waits for
+        // them.
+        for &index in &all {
+            let message = &mut self.shared.messages[index];
+            message.order.complete_at_once();
+            message.report.fail_unreported(Status::Flushed);
+        }
+        // The first one first: completions are in the order of posting, and a target tracks a
+        // limited number of operations beyond one that is missing. An operation that is released
+        // because an earlier one has ended is not sent before it is ended as well.
+        if self.shared.is_injected(InjectedBug::AbortBackwards) {
+            all.reverse();
+        }
         for index in all {
+            if self.shared.report_at_once(index) {
+                continue;
+            }
             let channel = self.shared.messages[index].channel;
             if let Some(channel) = channel_of(&mut self.entries, channel) {
                 channel.cancel_unsent(&mut self.shared, index);
@@ -107,7 +118,9 @@ impl crate::channel::Channel {
         if matches!(message.place, MessagePlace::Stranded { .. }) {
             shared.messages[index].place = MessagePlace::Unlisted;
         }
-        shared.messages[index].attempts.fail(Status::Flushed);
+        if !shared.is_injected(InjectedBug::PlaceAborted) {
+            shared.messages[index].attempts.fail(Status::Flushed);
+        }
         shared.complete_message(index, Status::Flushed);
         if !shared.messages[index].progress.has_outstanding() {
             self.retire(shared, index);
