@@ -6,7 +6,7 @@ use crate::adversary::Fault;
 impl Workload {
     /// Sometimes aborts a Jetty.
     pub(super) fn abort(&mut self, world: &mut World, model: &mut Model, plan: &Plan, node: usize) {
-        if plan.extras.aborts == 0 || !self.random.chance(plan.aborts) {
+        if plan.extras.aborts == 0 || !self.random.chance(plan.extras.aborts) {
             return;
         }
         let number = self.random.below(u64::from(plan.jetties)) as u32;
