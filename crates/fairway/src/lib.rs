@@ -125,7 +125,7 @@ pub use fairway_observe::{
 pub use fairway_port::rnic::RnicChoice;
 pub use fairway_port::{PortCounters, Spec};
 pub use fairway_runtime::{Dscp, UnknownDscp};
-pub use fairway_runtime::{Memory, SystemError, without_signals};
+pub use fairway_runtime::{Memory, SystemError, start_thread, without_signals};
 pub use fairway_sandbox::{
     News as PolicyNews, Policies, PoliciesError, Report as PolicyReport, Role as PolicyRole,
     SwapError,

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use fairway_observe::{Counters, HostPressure, PressureWatch, StatsExporter, StatsServer};
 use fairway_port::QueueWatch;
-use fairway_runtime::{self as runtime, HomeProcess, Locked, Memory, run_background};
+use fairway_runtime::{self as runtime, HomeProcess, Locked, Memory, run_background, start_thread};
 use fairway_sandbox::{News, Policies, Watcher};
 use fairway_ub::Rights;
 
@@ -190,10 +190,8 @@ impl Handle {
     }
 
     fn spawn(&self, name: String, life: impl FnOnce() + Send + 'static) -> Result<(), Error> {
-        let thread = std::thread::Builder::new()
-            .name(name)
-            .spawn(life)
-            .map_err(|error| Error::io("start a thread", error))?;
+        let thread =
+            start_thread(name, life).map_err(|error| Error::io("start a thread", error))?;
         self.helpers.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         Ok(())
     }

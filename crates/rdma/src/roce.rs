@@ -35,7 +35,7 @@ use fairway_roce::{
 };
 use fairway_runtime::{
     self as runtime, BACKGROUND, Eagerness, Io, Memory, OTHERS, Shared, SmallPosts, Sockets, clock,
-    run_background,
+    run_background, start_thread,
 };
 use fairway_ub::policy::Scheduler;
 use fairway_ub::wire::Qpn;
@@ -170,9 +170,7 @@ impl<P: Process> Driver<P> {
         let outside = Outside::new(slot, listener);
         let shared = Arc::new(Shared::new(core, Some(io), vec![background], true, outside));
         let driven = shared.clone();
-        let thread = std::thread::Builder::new()
-            .name("fairway-roce".into())
-            .spawn(move || run_background(&driven))
+        let thread = start_thread("fairway-roce", move || run_background(&driven))
             .map_err(|error| ProviderError::Io("start a thread", error))?;
         Ok(Driver { shared, thread: Mutex::new(Some(thread)) })
     }

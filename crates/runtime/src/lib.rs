@@ -71,6 +71,7 @@ mod shared;
 mod shm;
 mod signals;
 mod sockets;
+mod threads;
 mod watching;
 mod xdp;
 
@@ -94,4 +95,5 @@ pub use shared::{Asleep, BACKGROUND, LEADER, Locked, Shared, earlier, run_backgr
 pub use shm::SharedMemory;
 pub use signals::without_signals;
 pub use sockets::{OTHERS, Sockets};
+pub use threads::start_thread;
 pub use xdp::Frames;

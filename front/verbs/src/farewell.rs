@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};
 
-use fairway::without_signals;
+use fairway::{start_thread, without_signals};
 
 use crate::guard::lock;
 
@@ -50,9 +50,8 @@ pub fn at_exit(farewell: fn()) {
         return;
     }
     STAGE.store(IDLE, Ordering::Release);
-    let thread = std::thread::Builder::new().name("fairway-leave".to_owned());
     // If the thread cannot be started, there is no farewell.
-    if without_signals(|| thread.spawn(move || run(farewell))).is_ok() {
+    if without_signals(|| start_thread("fairway-leave", move || run(farewell))).is_ok() {
         OWNER.store(process(), Ordering::Release);
         // SAFETY: a function without arguments that does not unwind; children inherit it.
         REGISTERED.call_once(|| _ = unsafe { libc::atexit(leave) });

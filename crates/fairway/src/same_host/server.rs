@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fairway_runtime::Memory;
+use fairway_runtime::{Memory, start_thread};
 use fairway_ub::Rights;
 
 use super::passing::{self, MappingRequest};
@@ -43,8 +43,7 @@ impl Server {
         let listener = UnixListener::bind_addr(&name)?;
         let inner = Arc::new(Inner::default());
         let shared = inner.clone();
-        let builder = std::thread::Builder::new().name("fairway-share".into());
-        let thread = builder.spawn(move || shared.run(&listener))?;
+        let thread = start_thread("fairway-share", move || shared.run(&listener))?;
         Ok(Server { inner, name, thread: Some(thread) })
     }
 

@@ -24,7 +24,7 @@ impl Visitors {
     ) -> io::Result<Visitors> {
         let stopping = Arc::new(AtomicBool::new(false));
         let stop = stopping.clone();
-        let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
+        let thread = fairway_runtime::start_thread(name, move || {
             loop {
                 let visitor = accept();
                 if stop.load(Ordering::Acquire) {
