@@ -6,9 +6,9 @@ use std::thread::{Builder, JoinHandle};
 
 /// Starts a thread, and returns when it runs. It has allocated memory by then.
 ///
-/// Open MPI and UCX replace the first instructions of `munmap` and the like, and no other thread may
-/// execute these meanwhile. They do so in the thread that has just opened a device, and a thread
-/// that begins may call `munmap` for its first memory. One that runs hardly ever does.
+/// Open MPI and UCX replace the first instructions of `munmap` and the like, and no other thread
+/// may execute these meanwhile. They do so in the thread that has just opened a device, and a
+/// thread that begins may call `munmap` for its first memory. One that runs hardly ever does.
 ///
 /// # Errors
 /// The system starts no more threads.
