@@ -69,14 +69,17 @@ impl Knock {
         // SAFETY: the piece, and the bytes it names, outlive the call and are only read. A packet
         // that does not leave is like one that is lost.
         let send = || unsafe { send_message(self.socket.as_fd(), &message) };
-        if let Err(error) = send()
-            && !matches!(error.raw_os_error(), Some(libc::EMSGSIZE | libc::EAGAIN | libc::ENOBUFS))
-        {
+        let Err(error) = send() else { return };
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::ENOBUFS) => return,
+            // Either this packet is longer than the link allows, or a router has reported that for
+            // an earlier one. The first is so again, and the second is no reason to lose this one.
+            Some(libc::EMSGSIZE) => {}
             // The error concerns an earlier packet, and is reported once, so this packet was not
             // sent.
-            self.early.replace(Some(error));
-            let _ = send();
+            _ => _ = self.early.replace(Some(error)),
         }
+        let _ = send();
     }
 
     /// Receives the next answer from the remote address. Returns its length, although at most the
