@@ -26,7 +26,8 @@ pub(crate) enum Nearness {
 pub(crate) fn slots(ranks: u32, options: &Options, context: &Context) -> Result<Memory, Error> {
     let bytes = (marks(ranks, options) + u64::from(ranks)) as usize;
     let memory = if context.datapath().shares_memory() {
-        Memory::shared(bytes)
+        // Other ranks cannot map memory that is not shared, so their messages take the network.
+        Memory::shared(bytes).or_else(|_| Memory::zeroed(bytes))
     } else {
         Memory::zeroed(bytes)
     };

@@ -127,7 +127,7 @@ impl Context {
     }
 
     /// Returns why packets take UDP, although the datapath that was requested is
-    /// [`DatapathKind::RdmaOrUdp`]; `None` if they need not.
+    /// [`DatapathKind::RdmaOrUdp`] or [`DatapathKind::Auto`]; `None` if they need not.
     pub fn datapath_fallback(&self) -> Option<String> {
         self.handle.here().with(|core| core.fallback.clone())
     }

@@ -25,12 +25,15 @@ const REMEDY: &str = "use auto, udp, shm, xdp, rdma[:DEVICE[:PORT]], rdma-uc[:DE
 #[non_exhaustive]
 pub enum DatapathKind {
     /// Shared memory to peers on this host whose programs the same user runs, UDP to all others.
+    /// UDP to all peers where the process may not have files of a few MiB (`RLIMIT_FSIZE`):
+    /// [`Context::datapath_fallback`](crate::Context::datapath_fallback) tells that.
     #[default]
     Auto,
     /// UDP to all peers.
     Udp,
     /// Shared memory only. Packets to peers that it does not reach are dropped, so connecting to
-    /// them fails.
+    /// them fails. Building a context fails where the process may not have files of a few MiB
+    /// (`RLIMIT_FSIZE`).
     Shm,
     /// Whole frames past the kernel's network stack (AF_XDP) to peers on the network of the
     /// interface to whose address the context is bound, and UDP where that is not possible. Needs
@@ -79,8 +82,8 @@ impl DatapathKind {
     /// Puts sockets to use.
     ///
     /// # Errors
-    /// Memory is demanded, and the kernel refuses a descriptor; or frames are, and the interface
-    /// or the RDMA NIC cannot be used so.
+    /// Memory is demanded, and the kernel refuses a descriptor or files of that length; or frames
+    /// are, and the interface or the RDMA NIC cannot be used so.
     pub(crate) fn open(self, port: UdpPort) -> io::Result<Box<dyn fairway_port::Datapath>> {
         match self {
             DatapathKind::Udp => Ok(Box::new(port)),

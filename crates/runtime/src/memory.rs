@@ -1,5 +1,6 @@
 //! Memory that can be registered: its sources, and the ways to free it.
 
+pub(crate) mod file_limit;
 mod guard;
 mod sanitizer;
 mod shared_bytes;
@@ -76,8 +77,11 @@ impl Memory {
     /// need no packets. Otherwise as [`Memory::zeroed`], at the cost of one open file.
     ///
     /// # Errors
-    /// The system has no memory, or no file, left.
+    /// The system has no memory, or no file, left; or the memory is longer than a file of this
+    /// process may be (`RLIMIT_FSIZE`, `ulimit -f`).
     pub fn shared(length: usize) -> Result<Memory, SystemError> {
+        let refused = |error| SystemError::new(format!("take {length} bytes"), error);
+        file_limit::check(length as u64).map_err(refused)?;
         // SAFETY: the name is a C string, and the file that is made is ours alone.
         let file = unsafe { libc::memfd_create(c"fairway".as_ptr(), MEMORY_FILE) };
         if file < 0 {
@@ -86,8 +90,7 @@ impl Memory {
         // SAFETY: as above.
         let owned = unsafe { OwnedFd::from_raw_fd(file) };
         let file = File::from(owned);
-        let sized = file.set_len(length as u64);
-        sized.map_err(|error| SystemError::new(format!("take {length} bytes"), error))?;
+        file.set_len(length as u64).map_err(refused)?;
         // SAFETY: has no conditions. Were it to fail, peers would not map it.
         unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, FIXED_LENGTH) };
         let both = libc::PROT_READ | libc::PROT_WRITE;

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use fairway_port::{
-    ATTEND, Address, Arrival, Datapath, Doorbell, ReceiveBuffer, Sent, Train, UdpPort, Waiter,
-    Watched, is_same_user, process_of,
+    ATTEND, Address, Arrival, Datapath, Doorbell, FallenBack, ReceiveBuffer, Sent, Train, UdpPort,
+    Waiter, Watched, is_same_user, process_of,
 };
 
 use fairway_wire::{Duration, Instant};
@@ -89,8 +89,12 @@ pub struct SharedMemory {
 
 impl SharedMemory {
     /// Uses memory to processes of this user on this host, and the sockets to all others. Without a
-    /// descriptor for that, all packets take the sockets.
+    /// descriptor for that, or if the process may not have files as long as the rings, all packets
+    /// take the sockets.
     pub fn with_sockets(port: UdpPort) -> Box<dyn Datapath> {
+        if let Err(error) = link::check_file_limit() {
+            return Box::new(FallenBack::new(port, error.to_string()));
+        }
         match Waiter::new() {
             Ok(watch) => Box::new(SharedMemory::open(port, watch, false)),
             Err(_) => Box::new(port),
@@ -100,8 +104,10 @@ impl SharedMemory {
     /// Uses memory alone: packets that it cannot carry are dropped.
     ///
     /// # Errors
-    /// The kernel refuses another descriptor.
+    /// The kernel refuses another descriptor, or the process may not have files as long as the
+    /// rings.
     pub fn alone(port: UdpPort) -> io::Result<SharedMemory> {
+        link::check_file_limit()?;
         Ok(SharedMemory::open(port, Waiter::new()?, true))
     }
 
@@ -165,7 +171,7 @@ impl SharedMemory {
             let local = self.port.local_addrs()[socket].ip();
             let source = if local.is_unspecified() { source } else { local };
             // If that fails, packets take the sockets.
-            let _ = self.request(&address, SocketAddr::new(source, 0));
+            let _ = self.request(&address, on_link_of(&address, source));
         }
         let is_elsewhere = matches!(source, Ok(None));
         let again_at_ns = (!is_elsewhere).then_some(now_ns + TRY_AGAIN_NS);
@@ -204,7 +210,8 @@ impl SharedMemory {
     fn addresses_seen_at(&self, seen: &SocketAddr) -> Vec<Option<Address>> {
         let own = self.port.local_addrs().iter().take(ADDRESSES_MAX);
         let seen_as = |own: &SocketAddr| {
-            let at = SocketAddr::new(seen.ip(), own.port());
+            let mut at = *seen;
+            at.set_port(own.port());
             let is_any = own.ip().is_unspecified();
             let reaches = is_any && (own.is_ipv6() || seen.is_ipv4());
             (reaches || own.ip() == seen.ip()).then(|| if is_any { at } else { *own }.into())
@@ -533,6 +540,17 @@ impl SharedMemory {
         let streams = self.accepted.iter().chain(self.requested.iter().map(|it| &it.stream));
         let links = self.links.iter().flatten().flat_map(Link::files);
         streams.map(|stream| stream.as_fd()).chain(links).map(copy).collect()
+    }
+}
+
+/// Returns an IP address of this host as a socket address, with the link of `other` if it is
+/// link-local.
+fn on_link_of(other: &SocketAddr, ip: IpAddr) -> SocketAddr {
+    match (other, ip) {
+        (SocketAddr::V6(other), IpAddr::V6(ip)) if ip.is_unicast_link_local() => {
+            SocketAddrV6::new(ip, 0, 0, other.scope_id()).into()
+        }
+        _ => SocketAddr::new(ip, 0),
     }
 }
 

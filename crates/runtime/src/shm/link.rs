@@ -10,7 +10,7 @@ use fairway_port::{Address, Arrival, Doorbell, ReceiveBuffer, Train, Watched};
 
 use super::attach::{self, Received};
 use super::ring::{Broken, FILE_BYTES, Head, Pushed, Reader, Writer};
-use crate::memory::Memory;
+use crate::memory::{Memory, file_limit};
 
 /// Time for which a full ring whose reader does not move delays packets, in nanoseconds. After that
 /// they are dropped, as a network would, so that a stopped process delays no packets to others.
@@ -188,6 +188,11 @@ fn is_readable(file: &OwnedFd) -> bool {
     let mut poll = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry, which outlives the call.
     unsafe { libc::poll(&raw mut poll, 1, 0) == 1 }
+}
+
+/// Checks that this process may have the file of a link.
+pub(super) fn check_file_limit() -> io::Result<()> {
+    file_limit::check(FILE_BYTES as u64)
 }
 
 /// Makes the file of a link. Returns it mapped.
