@@ -293,6 +293,14 @@ impl Mailbox {
                         peer.address()
                     )));
                 }
+                None if !peer.is_alive() && !peer.was_received() => {
+                    return Err(Failure::failed(format!(
+                        "{} answered the request to connect, but no packet has come through the \
+                         connection: let UDP pass between all ports of both sides, and have NATs \
+                         keep the source ports (not `masquerade random`)",
+                        peer.address()
+                    )));
+                }
                 None if !peer.is_alive() => {
                     return Err(Failure::failed(format!(
                         "the connection to {} has ended while waiting for {awaited}: look what \

@@ -50,7 +50,7 @@ pub(crate) struct Connecting {
     attempts: Vec<Option<Pending>>,
     /// Probes of connections with packets of full size.
     sizes: Vec<SizeProbe>,
-    /// Peers from whose addresses, as they name them, no packet has come.
+    /// Peers of which no packet has come, or none from their first address.
     pub(crate) unproven: Vec<Arc<PeerState>>,
     /// Time of the next check for stalled channels.
     stalls_at: Instant,
@@ -552,6 +552,7 @@ impl Core {
                 named: remote.named,
                 from: remote.from,
                 is_proven: AtomicBool::new(remote.named == remote.from),
+                was_received: AtomicBool::new(false),
                 incarnation: cna.value(),
                 mtu: u32::from(agreed.mtu_bytes),
                 paths: u32::from(agreed.paths),
@@ -560,7 +561,7 @@ impl Core {
                 long_packets: AtomicU8::default(),
             })
         });
-        if !peer.is_proven() && !joins {
+        if !joins {
             self.connecting.note_unproven(&peer);
         }
         let first = remote.socket;

@@ -10,7 +10,8 @@ use crate::peer::Peer;
 pub enum Event {
     /// A peer has connected to this context.
     Connected(Peer),
-    /// Nothing was received from a peer for too long. Its operations have completed in error.
+    /// Nothing was received from a peer for too long. Its operations have completed in error. If
+    /// [`Peer::was_received`] is false, the network let only the messages of set-up through.
     PeerDead(Peer),
     /// A peer has closed the connection. Its operations have completed in error.
     PeerClosed(Peer),

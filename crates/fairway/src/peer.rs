@@ -104,6 +104,14 @@ impl Peer {
         self.state.alive.load(Ordering::Acquire)
     }
 
+    /// True once a packet of the connection, messages of set-up aside, has arrived from the peer. A
+    /// connection that ends without one has a network that lets only set-up through: a firewall
+    /// that allows some of the ports only, or a NAT that changes the source ports of UDP. Set-up
+    /// names the ports of both sides, and packets from other ones are dropped.
+    pub fn was_received(&self) -> bool {
+        self.state.was_received.load(Ordering::Acquire)
+    }
+
     /// Closes the connection: operations in flight complete in error, and the peer is notified.
     /// Does not wait until the peer has received the notification.
     ///

@@ -16,6 +16,9 @@ pub struct PeerState {
     pub from: SocketAddr,
     /// True once a packet with the channel's key has come from the address that the peer names.
     pub is_proven: AtomicBool,
+    /// True once a packet with the channel's key has come from one of the addresses that the peer
+    /// names.
+    pub was_received: AtomicBool,
     /// Random number that the peer drew when it started.
     pub incarnation: u32,
     /// Payload bytes per packet.

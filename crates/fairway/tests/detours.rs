@@ -4,10 +4,10 @@ mod common;
 #[path = "common/relay.rs"]
 mod relay;
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use common::{MTU, Pair, TIMEOUT, builder, content, side};
+use common::{MTU, Pair, TIMEOUT, builder, content, dead_after, event_of_peer, side};
 use fairway::{Builder, Event, LongPackets};
 use relay::relay;
 
@@ -97,4 +97,26 @@ fn set_up_tries_ports_of_its_own_if_all_paths_of_the_first_ports_are_dead() {
     client.jetty.write(&client.peer, &local, remote.key(), 1).unwrap();
     let _ = client.succeed();
     assert_eq!(content(&remote), content(&local));
+}
+
+/// A NAT that changes ports: set-up succeeds, because its answers return to the ports that its
+/// requests came from, but packets from those are not accepted.
+#[test]
+fn connection_over_a_nat_that_changes_ports_ends_without_having_received_any_packet() {
+    let mortal = || builder().profile(dead_after(800)).build().unwrap();
+    let (client, server) = (mortal(), mortal());
+    let ports = server.local_addrs();
+    let front = |port| SocketAddr::from(([127, 0, 0, 2], port));
+    // The relay uses the client's port numbers at its own address, where they are free.
+    let taken = client.local_addrs();
+    let _taken: Vec<_> =
+        taken.iter().map(|own| UdpSocket::bind(front(own.port())).unwrap()).collect();
+    let _running = relay(&ports, "");
+    let peer = client.connect(front(ports[0].port()), TIMEOUT).unwrap();
+    let Event::Connected(back) = event_of_peer(&server) else { panic!("no connection") };
+    for (context, peer) in [(&client, &peer), (&server, &back)] {
+        let event = event_of_peer(context);
+        assert!(matches!(&event, Event::PeerDead(dead) if dead == peer), "{event:?}");
+        assert!(!peer.was_received());
+    }
 }

@@ -144,18 +144,25 @@ impl Core {
         }
     }
 
-    /// Notes that a packet has come from the address that its sender names as its own.
+    /// Notes that a packet has come from one of the addresses that its sender names as its own, and
+    /// whether from the first of them.
     #[cold]
     fn note_proof(&mut self, received: &Received, from: &Address) {
         let number = received.route.destination_tpn.value();
         let Some(channel) = self.channels.by_number(number) else { return };
-        if channel.peer.is_proven() || Address::from(channel.peer.named) != *from {
+        let was_received = channel.peer.was_received.load(Ordering::Acquire);
+        let was_proven = channel.peer.is_proven();
+        if was_received && was_proven {
+            return;
+        }
+        channel.peer.was_received.store(true, Ordering::Release);
+        if !was_proven && Address::from(channel.peer.named) != *from {
             return;
         }
         let peer = channel.peer.clone();
         self.connecting.unproven.retain(|other| !Arc::ptr_eq(other, &peer));
         peer.is_proven.store(true, Ordering::Release);
-        if self.tenant.is_some() {
+        if self.tenant.is_some() && !was_proven {
             self.notice(Notice::Connected(peer));
         }
     }

@@ -161,6 +161,7 @@ mod tests {
             named: ([192, 0, 2, 1], 9).into(),
             from: ([192, 0, 2, 1], 9).into(),
             is_proven: AtomicBool::new(true),
+            was_received: AtomicBool::new(true),
             incarnation: 1,
             mtu: 1024,
             paths: 1,
