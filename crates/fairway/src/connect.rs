@@ -1,13 +1,13 @@
 //! Connection set-up on real sockets and a real engine: connects [`crate::setup`] to them.
 
 use crate::peer_state::PeerState;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8};
 use std::time::Duration;
 
 use fairway_port::Address;
-use fairway_runtime::{Destination, addresses::source_towards, clock};
+use fairway_runtime::{Destination, clock};
 use fairway_ub::setup::{
     Attempt, Established, Listener, Members, OpenRequest, Outcome, Reaction, payload_mtu,
 };
@@ -31,7 +31,7 @@ mod serving;
 mod shortened;
 mod ways;
 
-use ways::{Way, client_address, is_link_local, scope_of};
+use ways::{Way, client_address};
 
 /// The engine that sends the messages of connection attempts, from the first socket of one of its
 /// addresses.
@@ -172,10 +172,10 @@ impl Core {
             IpAddr::V4(ip) => SocketAddr::from((ip, server.port())),
             IpAddr::V6(_) => server,
         };
-        let (socket, server) = self.way_to(server).ok_or_else(|| Error::Parameter {
+        let (socket, server) = self.way_to(server).map_err(|remedy| Error::Parameter {
             name: "address",
             value: server.to_string(),
-            remedy: "connect to an address of the family the context is bound to",
+            remedy,
         })?;
         let link = fairway_port::mtu_towards(self.local_addrs()[socket], &server)
             .map_err(|error| Error::io(format!("find a route to {server}"), error))?;
@@ -185,36 +185,6 @@ impl Core {
         let index = self.request(now, way, payload_mtu(link), (deadline, timeout), None)?;
         self.speak(now);
         Ok(index)
-    }
-
-    /// Returns the first socket of the local address from which packets to `remote` are sent, and
-    /// `remote` itself, with the link added if it is link-local. `None` if no local address is of
-    /// its family.
-    fn way_to(&self, remote: SocketAddr) -> Option<(usize, SocketAddr)> {
-        // With several engines, each has its own sockets, all of one address.
-        let step =
-            if self.engines.len() > 1 { usize::MAX } else { self.connecting.sockets(SPEAKER) };
-        let all = || self.local_addrs().iter().copied().enumerate().step_by(step);
-        let mut remote = remote;
-        if is_link_local(remote.ip())
-            && let Some(scope) = all().find_map(|(_, local)| scope_of(&local))
-            && let SocketAddr::V6(remote) = &mut remote
-        {
-            remote.set_scope_id(scope);
-        }
-        // A socket at `[::]` serves both families.
-        let reaches = |local: &SocketAddr| {
-            local.is_ipv6() == remote.is_ipv6() || local.ip() == Ipv6Addr::UNSPECIFIED
-        };
-        let mut usable = all().filter(|(_, local)| reaches(local));
-        let first = usable.next()?.0;
-        let at = |ip| all().find(|(_, local)| local.ip() == ip).map(|(socket, _)| socket);
-        if usable.next().is_none() {
-            return Some((first, remote));
-        }
-        // To a local address from that address itself; otherwise from the system's source address.
-        let socket = at(remote.ip()).or_else(|| at(source_towards(remote)?)).unwrap_or(first);
-        Some((socket, remote))
     }
 
     /// Starts an attempt to open a channel: the first of a group, or one that joins it.

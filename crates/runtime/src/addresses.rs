@@ -33,10 +33,44 @@ pub fn source_towards(mut to: SocketAddr) -> Option<IpAddr> {
 
 /// Returns the index of the interface that has an address.
 fn interface_of(address: Ipv6Addr) -> Option<u32> {
-    let wanted = format!("{:032x}", u128::from(address));
-    let table = std::fs::read_to_string("/proc/self/net/if_inet6").ok()?;
-    let line = table.lines().find(|line| line.starts_with(&wanted))?;
-    u32::from_str_radix(line.split_whitespace().nth(1)?, 16).ok()
+    let table = interface_table()?;
+    interfaces(&table).find(|(own, _)| *own == address).map(|(_, interface)| interface)
+}
+
+/// Returns the link (the index of an interface) that leads to a link-local address: the one that
+/// has the address, or else the only one of this host that has any. `None` if there are several.
+pub fn link_towards(address: Ipv6Addr) -> Option<u32> {
+    link_in(&interface_table()?, address)
+}
+
+fn link_in(table: &str, address: Ipv6Addr) -> Option<u32> {
+    let all = || interfaces(table).filter(|(own, _)| own.is_unicast_link_local());
+    let mut own = all().filter(|(own, _)| *own == address).map(|(_, link)| link).peekable();
+    match own.peek() {
+        Some(_) => sole(own),
+        None => sole(all().map(|(_, link)| link)),
+    }
+}
+
+/// Returns the link that all of `links` are. `None` if there is none, or several.
+pub fn sole(mut links: impl Iterator<Item = u32>) -> Option<u32> {
+    let first = links.next()?;
+    links.all(|link| link == first).then_some(first)
+}
+
+/// The IPv6 addresses of this host, as the kernel lists them. Threads may be in different network
+/// namespaces.
+fn interface_table() -> Option<String> {
+    std::fs::read_to_string("/proc/thread-self/net/if_inet6").ok()
+}
+
+/// The addresses in the kernel's list, each with the index of its interface.
+fn interfaces(table: &str) -> impl Iterator<Item = (Ipv6Addr, u32)> {
+    table.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let address = u128::from_str_radix(words.next()?, 16).ok()?;
+        Some((Ipv6Addr::from(address), u32::from_str_radix(words.next()?, 16).ok()?))
+    })
 }
 
 /// True if the address belongs to this host, according to the kernel's routes. (Whether it can be
@@ -67,6 +101,25 @@ fn lacks_descriptors(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LOOPBACK: &str = "00000000000000000000000000000001 01 80 10 80       lo\n";
+    const GLOBAL: &str = "20010db8000000000000000000000001 03 40 00 80     eth1\n";
+    const FIRST: &str = "fe800000000000000000000000000001 02 40 20 80     eth0\n";
+    const SECOND: &str = "fe800000000000000000000000000002 0a 40 20 80     eth2\n";
+
+    #[test]
+    fn link_of_a_link_local_address_is_its_own_or_the_only_one() {
+        let far = "fe80::9".parse().unwrap();
+        let one = [LOOPBACK, GLOBAL, FIRST].concat();
+        assert_eq!(link_in(&one, far), Some(2), "the only link");
+        let two = [&one, SECOND].concat();
+        assert_eq!(link_in(&two, far), None, "either link may lead there");
+        assert_eq!(link_in(&two, "fe80::2".parse().unwrap()), Some(10), "an own address");
+        let both = [FIRST, &FIRST.replace(" 02 ", " 04 ")].concat();
+        assert_eq!(link_in(&both, "fe80::1".parse().unwrap()), None, "own on two links");
+        assert_eq!(link_in(LOOPBACK, far), None, "no link");
+        assert_eq!(link_in("fe80 is no line\n\n", far), None);
+    }
 
     #[test]
     fn address_of_another_host_that_can_be_bound_is_not_of_this_host() {

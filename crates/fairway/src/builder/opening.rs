@@ -162,17 +162,16 @@ impl Builder {
     ) -> io::Result<UdpPort> {
         let buffer_bytes = self.buffer_bytes;
         let is_open = bind == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
-        let consecutive = if self.scattered { 1 } else { sockets };
         // The scope of a link-local address is part of it, as for the other addresses.
-        let mut port = match with_scope(bind, first_port) {
-            first if self.scattered && !is_open => UdpPort::bind_one(first, buffer_bytes)?,
-            _ => {
-                let sockets = consecutive;
-                UdpPort::bind(&UdpConfig { bind, first_port, sockets, buffer_bytes })?
-            }
+        let mut port = match is_open {
+            true => UdpPort::bind(&UdpConfig { bind, first_port, sockets: 1, buffer_bytes })?,
+            false => UdpPort::bind_one(with_scope(bind, first_port), buffer_bytes)?,
         };
-        for _ in consecutive..sockets {
-            add_like_first(&mut port, 0)?;
+        for index in 1..sockets {
+            let is_any = self.scattered || first_port == 0;
+            let number = if is_any { 0 } else { usize::from(first_port) + index };
+            let past = |_| io::Error::new(io::ErrorKind::InvalidInput, "port numbers past 65535");
+            add_like_first(&mut port, u16::try_from(number).map_err(past)?)?;
         }
         for other in self.others.iter().take(ADDRESSES_MAX - 1) {
             for index in 0..sockets {

@@ -4,12 +4,13 @@
 //! from other ports; all following messages take the way that has answered.
 
 use crate::peer_state::PeerState;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fairway_port::Address;
 
+use fairway_runtime::addresses::{link_towards, sole, source_towards};
 use fairway_runtime::{Destination, clock};
 use fairway_ub::setup::LengthProbe;
 use fairway_ub::wire::{Hello, Instant, Parameters, Setup, SetupMessage};
@@ -24,6 +25,12 @@ const SIZE_PROBES_MAX: usize = 64;
 
 /// Number of paths over which a repeated request for a channel that joins a group is sent at once.
 const JOINING_PATHS: usize = 4;
+
+/// Remedies for addresses to which there is no way.
+const NOT_REACHED: &str = "connect to an address of the family, and of the link, that the context \
+                           is bound to";
+const LINK_UNKNOWN: &str = "add the link to the link-local address, as in [fe80::1%2]:4800, where 2 \
+                            is an interface's number: this host has several links, or none";
 
 /// The local and remote ends that an attempt's messages use.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +71,7 @@ impl Pending {
 }
 
 impl Connecting {
-    /// Remembers a peer until a packet has come from the address that it names.
+    /// Remembers a peer until a packet has come from the address that it names first.
     pub(super) fn note_unproven(&mut self, peer: &Arc<PeerState>) {
         self.unproven.retain(|peer| peer.alive.load(Ordering::Acquire));
         self.unproven.push(peer.clone());
@@ -72,6 +79,39 @@ impl Connecting {
 }
 
 impl Core {
+    /// Returns the first socket of the local address from which packets to `remote` are sent, and
+    /// `remote` itself, with the link added if it is link-local.
+    ///
+    /// # Errors
+    /// No local address is of its family or link, or its link is not known: a remedy.
+    pub(super) fn way_to(&self, remote: SocketAddr) -> Result<(usize, SocketAddr), &'static str> {
+        // With several engines, each has its own sockets, all of one address.
+        let step =
+            if self.engines.len() > 1 { usize::MAX } else { self.connecting.sockets(SPEAKER) };
+        let all = || self.local_addrs().iter().copied().enumerate().step_by(step);
+        let remote = with_link(remote, all().filter_map(|(_, local)| scope_of(&local)))
+            .ok_or(LINK_UNKNOWN)?;
+        // A socket at `[::]` serves both families; one at a link-local address serves one link.
+        let reaches = |local: &SocketAddr| {
+            let is_on_link =
+                scope_of(local).zip(scope_of(&remote)).is_none_or(|(own, link)| own == link);
+            let is_open = local.ip() == Ipv6Addr::UNSPECIFIED;
+            is_on_link && (is_open || local.is_ipv6() == remote.is_ipv6())
+        };
+        let mut usable = all().filter(|(_, local)| reaches(local));
+        let first = usable.next().ok_or(NOT_REACHED)?.0;
+        if usable.next().is_none() {
+            return Ok((first, remote));
+        }
+        let at = |ip| {
+            let mut usable = all().filter(|(_, local)| reaches(local));
+            usable.find(|(_, local)| local.ip() == ip).map(|(socket, _)| socket)
+        };
+        // To a local address from that address itself; otherwise from the system's source address.
+        let socket = at(remote.ip()).or_else(|| at(source_towards(remote)?)).unwrap_or(first);
+        Ok((socket, remote))
+    }
+
     /// Sends an attempt's messages by the way that has answered, or else by the next ways to try.
     pub(super) fn send_of_attempt(&mut self, now: Instant, index: usize, messages: &[Padded]) {
         let Some(pending) = &self.connecting.attempts[index] else { return };
@@ -200,12 +240,24 @@ fn with_port(mut address: SocketAddr, port: u16) -> SocketAddr {
     address
 }
 
-pub(super) fn is_link_local(ip: IpAddr) -> bool {
-    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+/// Returns a remote address with its link, if it is link-local. Without one it is on the link of
+/// the local sockets, `own`, or of this host. `None` if these have several links.
+fn with_link(remote: SocketAddr, own: impl Iterator<Item = u32>) -> Option<SocketAddr> {
+    let SocketAddr::V6(mut named) = remote else { return Some(remote) };
+    if !named.ip().is_unicast_link_local() || named.scope_id() != 0 {
+        return Some(remote);
+    }
+    let mut own = own.peekable();
+    let link = match own.peek() {
+        Some(_) => sole(own),
+        None => link_towards(*named.ip()),
+    };
+    named.set_scope_id(link?);
+    Some(named.into())
 }
 
 /// Returns the link (scope) of a link-local address.
-pub(super) fn scope_of(address: &SocketAddr) -> Option<u32> {
+fn scope_of(address: &SocketAddr) -> Option<u32> {
     match address {
         SocketAddr::V6(address) => Some(address.scope_id()).filter(|scope| *scope != 0),
         SocketAddr::V4(_) => None,
