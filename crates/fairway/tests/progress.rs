@@ -325,3 +325,35 @@ fn background_thread_and_waiting_threads_are_woken_after_a_long_time_of_polling(
         }
     }
 }
+
+/// A sleeper is woken for a completion that another thread may take first. It sleeps on then, and
+/// the next completion wakes it.
+#[test]
+fn waiting_thread_gets_the_completion_that_a_polling_thread_leaves() {
+    for datapath in [DatapathKind::Udp, DatapathKind::Shm] {
+        let pair = Pair::of(builder().datapath(datapath), builder().datapath(datapath));
+        let (client, server) = (&pair.client, &pair.server);
+        let local = client.filled(64, 1);
+        let remote = server.open_segment(64);
+        let write = |id| client.jetty.write(&client.peer, &local, remote.key(), id).unwrap();
+        for round in 0..200 {
+            std::thread::scope(|scope| {
+                let waits = scope.spawn(|| client.succeed());
+                (0..4).for_each(|_| write(round));
+                let mut taken = Vec::new();
+                while client.jetty.outstanding() > 0 {
+                    client.jetty.poll(&mut taken);
+                }
+                client.jetty.poll(&mut taken);
+                // Whether or not all were taken: from now on this thread polls no more.
+                write(round);
+                assert!(waits.join().unwrap().is_success());
+                while client.jetty.outstanding() > 0 {
+                    client.jetty.poll(&mut taken);
+                }
+                client.jetty.poll(&mut taken);
+                assert_eq!(taken.len(), 4, "each completion is returned once");
+            });
+        }
+    }
+}
