@@ -284,8 +284,8 @@ pub trait Provider: Send + Sync {
 
     // ---- memory ----
 
-    /// Registers memory under a new key; keys of earlier registrations give no access to it. L_Key
-    /// and R_Key are the same number.
+    /// Registers memory under a new key, of which 12 bits are random; the key of the registration
+    /// that had its number before gives no access to it. L_Key and R_Key are the same number.
     fn register(
         &self,
         memory: ForeignMemory,

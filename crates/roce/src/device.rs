@@ -11,6 +11,7 @@ use super::api::{
     Work, WorkRequest,
 };
 use super::injected_bug::InjectedBug;
+use super::keys::Tags;
 use super::limits::{Limits, Profile, READ_DEPTH_MAX};
 use super::queue_pair::QueuePair;
 use super::responder::packets;
@@ -24,7 +25,6 @@ use fairway_device::CompletionQueueId;
 use fairway_device::control::Processor;
 use fairway_device::list::Links;
 use fairway_device::pool::Index;
-use fairway_device::random::Random;
 use fairway_wire::roce::{Operation, Service, Tail};
 use fairway_wire::{Ecn, Instant, Qpn};
 
@@ -46,7 +46,7 @@ pub struct RoceDevice {
     /// uses of the place, so that a late packet to an earlier queue pair is recognised.
     index_bits: u32,
     limits: Limits,
-    random: Random,
+    tags: Tags,
     /// The queue pair that sends now, and how many bytes it may still send before the next one.
     turn: Option<u32>,
     turn_left: u32,
@@ -56,7 +56,7 @@ pub struct RoceDevice {
 
 impl RoceDevice {
     /// Creates a device without objects. Shared memory is allocated here, and that of a queue pair
-    /// when it is created.
+    /// when it is created. Keys of memory follow from `seed`, which therefore has to be secret.
     ///
     /// # Panics
     ///
@@ -81,7 +81,7 @@ impl RoceDevice {
             vacant: VecDeque::new(),
             index_bits,
             limits: *limits,
-            random: Random::new(seed),
+            tags: Tags::new(seed, limits.segments),
             turn: None,
             turn_left: 0,
             scheduler: None,

@@ -26,7 +26,7 @@
 //! again; `respond` sends acknowledgements and responses; `reading` and `responder::turn` prevent
 //! operations posted behind a READ from changing the memory that it reads; `responder::unconnected`
 //! is the receiving side of UC and UD; `state` has the states of a queue pair; `completions` are
-//! its completion queues; `flow` has what a scheduler lets a queue pair send.
+//! its completion queues; `flow` has what a scheduler lets a queue pair send; `keys` draws R_Keys.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -51,6 +51,7 @@ mod contract;
 mod device;
 mod flow;
 mod injected_bug;
+mod keys;
 mod limits;
 mod missing;
 mod queue_pair;
@@ -74,6 +75,7 @@ pub use api::{
 };
 pub use device::RoceDevice;
 pub use injected_bug::InjectedBug;
+pub use keys::{KEY_TAG_BITS, key_tag};
 pub use limits::{Limits, OutOfOrder, Profile, READ_DEPTH_MAX};
 pub use state::QueuePairState;
 

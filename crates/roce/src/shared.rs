@@ -7,6 +7,7 @@ use super::api::{
 };
 use super::completions::{Completions, Pushed};
 use super::injected_bug::InjectedBug;
+use super::keys::KEY_TAG_BITS;
 use super::limits::{Limits, Profile};
 use super::work::{Pending, Receive, ReceiveQueue, Send};
 use alloc::collections::VecDeque;
@@ -19,10 +20,6 @@ use fairway_device::segment::{Admission, Segments};
 use fairway_device::{CompletionQueueId, LocalRange, Rights, ScatterList, SegmentId};
 use fairway_wire::roce::{NakCode, Tail};
 use fairway_wire::{Access, Instant, Qpn, TokenId};
-
-/// Number of low bits of an R_Key that are a tag, which changes with every registration. The
-/// segment's number is above them.
-pub(crate) const KEY_TAG_BITS: u32 = 12;
 
 #[derive(Debug)]
 pub(crate) struct Shared {

@@ -4,16 +4,12 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use fairway::embed::Core;
-use fairway_roce::{MemoryRegion, MemoryRequest, ScatterList};
+use fairway_roce::{KEY_TAG_BITS, MemoryRegion, MemoryRequest, ScatterList, key_tag};
 use fairway_runtime::{Gone, Memory};
 use fairway_ub::wire::JettyId;
 use fairway_ub::{LocalRange, Rights, SegmentId, SegmentRequest, SetupError};
 
 use crate::{ForeignMemory, ProviderError};
-
-/// Bits of a key below the segment's number: a tag that changes with every registration.
-pub(super) const TAG_BITS: u32 = 12;
-const TAG_MASK: u32 = (1 << TAG_BITS) - 1;
 
 /// The provider's record of a segment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,8 +20,10 @@ pub(super) struct Region {
     /// True if atomics are allowed. The CPU requires an aligned word: peers align the address that
     /// they send, and that must imply alignment here.
     atomics: bool,
-    /// Counts the registrations of this number; its lowest bits are the tag.
-    pub(super) generation: u32,
+    /// Counts the registrations of this number.
+    generation: u32,
+    /// The tag of the last registration.
+    tag: u32,
 }
 
 /// The regions, by the number of their segment.
@@ -58,16 +56,11 @@ impl Regions {
         // they are registered, and are writable where that matters, and that there are no
         // references to them.
         let memory = unsafe { Memory::from_raw(start, memory.len()) };
-        // A key that a peer can predict gives no protection.
-        let seed = crate::random()? as u32;
-        let (segment, generation) = self.add(
-            core,
-            memory,
-            (request.address, length, rights),
-            (request.domain, seed & TAG_MASK),
-        )?;
-        self.all[segment.index()].atomics = atomics;
-        let r_key = (segment.index() as u32) << TAG_BITS | generation & TAG_MASK;
+        let place = (request.address, length, rights);
+        let segment = self.add(core, memory, place, request.domain)?;
+        let region = &mut self.all[segment.index()];
+        region.atomics = atomics;
+        let r_key = (segment.index() as u32) << KEY_TAG_BITS | region.tag;
         Ok(MemoryRegion { segment, r_key })
     }
 
@@ -92,8 +85,10 @@ impl Regions {
         core: &mut Core,
         memory: Memory,
         (address, length, rights): (u64, u64, Rights),
-        (domain, first): (u32, u32),
-    ) -> Result<(SegmentId, u32), ProviderError> {
+        domain: u32,
+    ) -> Result<SegmentId, ProviderError> {
+        // A key that a peer can predict gives no protection.
+        let random = crate::random()?;
         // The tag depends on the number, which the protocol chooses, so the request contains a
         // placeholder.
         let request = SegmentRequest { address, length, rights, token_value: u32::MAX };
@@ -103,18 +98,20 @@ impl Regions {
         })?;
         let index = segment.index();
         if self.all.len() <= index {
-            self.all.resize(index + 1, Region { generation: first, ..Region::default() });
+            self.all.resize(index + 1, Region::default());
         }
         let region = &mut self.all[index];
+        let last = (region.generation > 0).then_some(region.tag);
+        region.tag = key_tag(random, last);
         region.generation = region.generation.wrapping_add(1);
         (region.is_live, region.domain, region.length) = (true, domain, length);
-        let generation = region.generation;
-        core.nic.set_segment_token(segment, generation & TAG_MASK);
+        core.nic.set_segment_token(segment, region.tag);
         // The segment was registered just now, so this succeeds.
         let _ = core.nic.set_segment_access(segment, rights, domain);
         core.nic.set_segment_place(segment, memory.start().as_ptr() as u64);
+        core.memories.redirect(segment, None);
         core.memories.insert(segment, Arc::new(memory));
-        Ok((segment, generation))
+        Ok(segment)
     }
 
     pub(super) fn get(&self, segment: SegmentId) -> Option<&Region> {
@@ -156,7 +153,7 @@ impl Regions {
             return Ok(LocalRange { segment, offset: 0, length });
         }
         let memory = Memory::zeroed(1 << class).map_err(|_| ProviderError::Limit("memory"))?;
-        let (segment, _) = self.add(core, memory, (0, 1 << class, Rights::NONE), (u32::MAX, 0))?;
+        let segment = self.add(core, memory, (0, 1 << class, Rights::NONE), u32::MAX)?;
         // No request of a program or peer may refer to the buffer.
         self.all[segment.index()].is_live = false;
         Ok(LocalRange { segment, offset: 0, length })
@@ -187,8 +184,8 @@ fn without_atomics(rights: Rights) -> Rights {
 /// the access.
 pub(super) fn remote(r_key: u32, address: u64, via: JettyId) -> fairway_ub::RemoteRange {
     fairway_ub::RemoteRange {
-        token_id: fairway_ub::wire::TokenId::new(r_key >> TAG_BITS),
-        token_value: via.value() << TAG_BITS | r_key & TAG_MASK,
+        token_id: fairway_ub::wire::TokenId::new(r_key >> KEY_TAG_BITS),
+        token_value: via.value() << KEY_TAG_BITS | r_key & ((1 << KEY_TAG_BITS) - 1),
         address,
     }
 }

@@ -5,8 +5,8 @@
 //! the number of a queue pair determine where to connect, and to which Jetty to send. All queue
 //! pairs to one process share one channel ([`links`]), with its paths, windows and losses. A shared
 //! receive queue is a Jetty that no peer sends to and from which other Jetties take receives. A key
-//! is the segment's number and 12 bits that change with every registration, which peers send as the
-//! segment's secret. All state is behind the lock of the context ([`tables`]);
+//! is the segment's number and 12 bits drawn at random for every registration, which peers send as
+//! the segment's secret. All state is behind the lock of the context ([`tables`]);
 //! [`process_completions`] converts the protocol's completions whenever that lock is about to be
 //! released, and the listener is called after the release.
 //!

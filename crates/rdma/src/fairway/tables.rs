@@ -106,7 +106,7 @@ impl Verbs {
     ) -> Result<Verbs, ProviderError> {
         let refused = |_| ProviderError::Limit("completions");
         let engine_queue = core.nic.create_completion_queue(completions).map_err(refused)?;
-        core.nic.guard_segments(super::memory::TAG_BITS);
+        core.nic.guard_segments(fairway_roce::KEY_TAG_BITS);
         let mut own: Vec<IpAddr> = core.local_addrs().iter().map(SocketAddr::ip).collect();
         own.dedup();
         let mut regions = Regions::default();

@@ -1,13 +1,15 @@
 //! Rights that a queue pair of the target grants in addition to a region's, regions that change,
 //! and state that a reset queue pair drops.
 
-use crate::node::{DOMAIN, Node, Pair, own_options, patient};
+use crate::node::{BASE, DOMAIN, Node, Pair, own_options, patient};
 use fairway_roce::{
-    Change, Completion, QueuePairConfig, Reliability, RemoteAddress, Status, Transport, Work,
+    Change, Completion, KEY_TAG_BITS, MemoryRequest, QueuePairConfig, Reliability, RemoteAddress,
+    Status, Transport, Work,
 };
 use fairway_ub::Rights;
 use fairway_ub::wire::Duration;
 use fairway_ub::wire::roce::Tail;
+use std::collections::BTreeSet;
 
 /// Two nodes with a connection; the second's queue pair has this domain and grants these rights.
 fn granting(domain: u32, rights: Rights) -> Pair {
@@ -166,6 +168,25 @@ fn a_region_may_change_and_keep_its_key() {
         assert!(done.id == 4 && refused(done.status), "{done:?}");
         assert_eq!(there.memory.read(64, 8), [1; 8]);
     }
+}
+
+#[test]
+fn key_of_a_registration_does_not_follow_from_the_one_before() {
+    let node = Node::new(&own_options());
+    let mut keys = Vec::new();
+    for _ in 0..64 {
+        let request =
+            MemoryRequest { domain: DOMAIN, address: BASE, length: 64, rights: Rights::ALL };
+        let region = node.provider.register(node.memory.foreign(64), &request).unwrap();
+        keys.push(region.r_key);
+        node.provider.deregister(region.segment).unwrap();
+    }
+    // All have the same number of a segment, above the random bits.
+    assert!(keys.iter().all(|key| key >> KEY_TAG_BITS == keys[0] >> KEY_TAG_BITS), "{keys:x?}");
+    assert!(keys.windows(2).all(|pair| pair[0] != pair[1]), "{keys:x?}");
+    let steps = keys.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]));
+    let steps: BTreeSet<u32> = steps.collect();
+    assert!(steps.len() > 32, "{keys:x?}");
 }
 
 #[test]

@@ -6,9 +6,9 @@ use crate::api::{
     Reliability,
 };
 use crate::completions::{Awaited, Completions};
+use crate::keys::KEY_TAG_BITS;
 use crate::limits::Limits;
 use crate::queue_pair::QueuePair;
-use crate::shared::KEY_TAG_BITS;
 use crate::work::ReceiveQueue;
 use alloc::boxed::Box;
 use fairway_device::list::List;
@@ -18,15 +18,18 @@ use fairway_policy::DcqcnRate;
 use fairway_wire::Qpn;
 
 impl RoceDevice {
-    /// Registers memory. Its R_Key is new: keys of earlier registrations do not give access to it.
+    /// Registers memory under an R_Key with a random tag, which differs from that of the last
+    /// registration with the same segment number.
     pub fn register(&mut self, request: &MemoryRequest) -> Result<MemoryRegion, SetupError> {
-        let tag = (self.random.number() as u32) & ((1 << KEY_TAG_BITS) - 1);
         let segment = self.shared.segments.register(&SegmentRequest {
             address: request.address,
             length: request.length,
             rights: request.rights,
-            token_value: tag,
+            // The tag depends on the number, which is chosen here.
+            token_value: u32::MAX,
         })?;
+        let tag = self.tags.draw(segment.index());
+        self.shared.segments.set_token(segment.number(), tag);
         self.shared.domains[segment.index()] = request.domain;
         self.shared.places[segment.index()] = request.address;
         Ok(MemoryRegion { segment, r_key: segment.number() << KEY_TAG_BITS | tag })
