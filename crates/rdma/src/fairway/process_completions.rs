@@ -34,10 +34,10 @@ impl Tenant for Verbs {
         if self.watched.deadline().is_some() {
             self.examine_watched(core);
         }
-        // Each queue pair is processed once: one that has to wait again is queued for the next
-        // call.
+        // Each queue pair is processed once: one that has to wait again is queued behind the
+        // others, for the next call.
         for _ in 0..self.waiting.len() {
-            let Some(local) = self.waiting.pop() else { break };
+            let Some(local) = self.waiting.pop_front() else { break };
             self.set(local, |pair| pair.is_waiting = false);
             self.advance(core, local);
         }

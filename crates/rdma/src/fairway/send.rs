@@ -278,7 +278,7 @@ impl Verbs {
         if let Some(pair) = self.pairs[local as usize].as_deref_mut()
             && !std::mem::replace(&mut pair.is_waiting, true)
         {
-            self.waiting.push(local);
+            self.waiting.push_back(local);
         }
         Begun::Later
     }

@@ -1,5 +1,6 @@
 //! The state of a provider that is behind the lock of its context.
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -64,8 +65,8 @@ pub(crate) struct Verbs {
     pub(super) addresses: Addresses,
     /// Addresses of this provider.
     own: Vec<IpAddr>,
-    /// Queue pairs that may be able to go on.
-    pub(super) waiting: Vec<u32>,
+    /// Queue pairs that may be able to go on, in the order in which they are advanced.
+    pub(super) waiting: VecDeque<u32>,
     /// Errors of sends to queue pairs that do not exist.
     pub(super) delayed_errors: Vec<DelayedError>,
     pub(super) notices: Notices,
@@ -134,7 +135,7 @@ impl Verbs {
             stir_at: None,
             addresses: Addresses::default(),
             own,
-            waiting: Vec::new(),
+            waiting: VecDeque::new(),
             delayed_errors: Vec::new(),
             notices,
             watched: Watched::default(),

@@ -2,6 +2,7 @@
 
 use crate::node::{Node, content, options, own_options, patient};
 use fairway_roce::{Reliability, RemoteAddress, Status, Transport, Work};
+use fairway_ub::wire::roce::Tail;
 use fairway_ub::wire::{Duration, Qpn};
 use std::io::{BufRead, BufReader, Write};
 use std::net::IpAddr;
@@ -51,6 +52,21 @@ impl Other {
         let stdin = self.process.stdin.as_mut().unwrap();
         writeln!(stdin, "{from} {}", queue_pair.value()).unwrap();
         self.line();
+    }
+
+    fn signal(&self, signal: libc::c_int) {
+        // SAFETY: the process was started here and is not reaped yet.
+        assert_eq!(unsafe { libc::kill(self.process.id() as i32, signal) }, 0);
+    }
+
+    /// Stops the process, and waits until it has stopped.
+    fn stop(&self) {
+        self.signal(libc::SIGSTOP);
+        let mut status = 0;
+        // SAFETY: likewise; the call stores a number.
+        let waited =
+            unsafe { libc::waitpid(self.process.id() as i32, &mut status, libc::WUNTRACED) };
+        assert!(waited > 0 && libc::WIFSTOPPED(status), "{status:x}");
     }
 
     fn remote(&self, address: u64) -> RemoteAddress {
@@ -151,6 +167,43 @@ fn a_connection_to_a_process_that_was_started_again_works_at_once() {
         let pair = joined(&here, &mut other);
         write_and_read_back(&here, pair, &other, seed);
     }
+}
+
+/// Two processes are silent when operations to them are posted; then the first one continues. False
+/// if the operation to it completes before the other process counts as dead.
+fn is_delayed_by_a_stopped_process() -> bool {
+    let own = own_options();
+    let address = own.addresses[0].to_string();
+    let here = Node::new(&own);
+    let gid = here.provider.gids()[0];
+    let mut others = [Other::start(&address), Other::start(&address)];
+    let pairs = others.each_mut().map(|other| {
+        // A message to a queue pair that does not exist makes the channel to the process.
+        let nobody = Qpn::new(other.queue_pair.value() + 1);
+        let first = here.queue_pair(Transport::Uc);
+        here.connect(first, here.peer(gid, nobody), patient());
+        here.post(first, 0, Work::Send { tail: Tail::Nothing }, here.local(0, 8));
+        here.sent(0);
+        let pair = here.queue_pair(Transport::Rc);
+        other.connect(gid.ip(), pair);
+        other.stop();
+        here.connect(pair, here.peer(gid, other.queue_pair), patient());
+        pair
+    });
+    let channels = here.provider.channels();
+    for (id, other) in others.iter().enumerate() {
+        let work = Work::Write { remote: other.remote(0), immediate: None };
+        here.post(pairs[id], id as u64, work, here.local(0, 64));
+    }
+    others[0].signal(libc::SIGCONT);
+    let done = here.next(here.sends);
+    (done.id, done.status) != (0, Status::Success) || here.provider.channels() != channels
+}
+
+/// On a busy machine even a process that continues may be silent until the other one is dead.
+#[test]
+fn operations_to_a_stopped_process_delay_none_to_others() {
+    assert!((0..5).any(|_| !is_delayed_by_a_stopped_process()));
 }
 
 #[test]
