@@ -1,7 +1,7 @@
 //! Deregistration of memory: finds the operations that still use it, and removes it from them.
 
 use fairway::embed::Core;
-use fairway_ub::SegmentId;
+use fairway_ub::{ScatterList, SegmentId};
 
 use super::tables::Verbs;
 use crate::ProviderError;
@@ -57,6 +57,8 @@ impl Verbs {
         core.note_end();
         if self.regions.is_latest(segment, generation) {
             core.memories.blind(segment);
+            // A message for a receive that is still posted is refused.
+            core.memories.redirect(segment, Some(ScatterList::EMPTY));
         }
     }
 }

@@ -46,10 +46,8 @@
 //!   to a queue pair in the reset or init state are repeated, too, and fail with `RetryExceeded`
 //!   when the sender's retries would have been used up ([`readiness`]).
 //! * A region whose address differs from the IOVA modulo 8 grants no atomics.
-//! * A receive into unregistered memory ends its queue pair when it is posted. If it was posted to
-//!   a shared queue, or its memory is deregistered later, it ends the queue pair when a message
-//!   arrives. Senders receive the error for the next message: messages that were under way complete
-//!   with success.
+//! * If the memory of a receive moves to another protection domain while it is posted, it is
+//!   filled, and its sender is successful; the receive fails, and the message after it.
 //! * A WRITE or READ of no bytes needs the peer's queue pair and its rights, and no key, as in
 //!   RoCE; but with immediate data it is a SEND, and needs no right.
 //! * Unreliable connections lose only messages that are refused.

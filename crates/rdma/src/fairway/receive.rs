@@ -79,17 +79,17 @@ impl Verbs {
             return Err(PostError::Full);
         }
         let (local, life, config) = (pair.local, pair.life, pair.config);
-        let failed = pair.state == QueuePairState::Error;
-        if failed || !self.regions.holds(config.domain, &request.local) {
-            let status = if failed { Status::Flushed } else { Status::LocalProtection };
-            self.report(core, config.receive_queue, empty(number, request.id, status));
-            if !failed {
-                self.fail(core, local, status);
-            }
+        if pair.state == QueuePairState::Error {
+            let flushed = empty(number, request.id, Status::Flushed);
+            self.report(core, config.receive_queue, flushed);
             return Ok(());
         }
         let datagrams = config.transport == Transport::Ud;
-        let (index, range) = self.take_receive(core, request, life, datagrams)?;
+        let (index, range) = match self.regions.holds(config.domain, &request.local) {
+            true => self.take_receive(core, request, life, datagrams)?,
+            // The queue pair fails when a message arrives for this receive, and not before.
+            false => self.take_unusable(core, request, life)?,
+        };
         let posting = EngineRequest { id: u64::from(life) << 32 | u64::from(index), local: range };
         match core.nic.post_receive(JettyId::new(local), &posting) {
             Ok(()) => {

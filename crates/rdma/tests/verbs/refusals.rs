@@ -1,8 +1,11 @@
 //! Both ends of a connection on which a request is refused.
 
-use crate::node::{BASE, Node, Pair};
-use fairway_roce::{Event, QueuePairState, RemoteAddress, Status, Transport, Work};
+use crate::node::{BASE, DOMAIN, Memory, Node, Pair, Q_KEY, patient};
+use fairway_roce::{
+    Event, MemoryRequest, QueuePairState, ReceiveRequest, RemoteAddress, Status, Transport, Work,
+};
 use fairway_ub::wire::roce::{NakCode, Tail};
+use fairway_ub::{LocalRange, Rights};
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };
 
@@ -78,4 +81,79 @@ fn a_message_that_is_too_long_fails_its_receive() {
     let failed = [(2, Status::LocalLength), (3, Status::Flushed)];
     assert_eq!(next_receives(there), [done[0], done[1], failed[0], failed[1]]);
     assert_eq!(there.provider.state(pair.pairs[1]), Some(QueuePairState::Error));
+}
+
+/// Receives complete in the order of posting, and their memory is checked when a message arrives.
+#[test]
+fn receive_into_memory_that_is_not_registered_fails_in_its_turn() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    (1..4).for_each(|id| there.receive(pair.pairs[1], id, 64 * id, 64));
+    // This one is behind the end of the region.
+    there.receive(pair.pairs[1], 4, 1 << 20, 64);
+    assert_eq!(there.provider.state(pair.pairs[1]), Some(QueuePairState::ReadyToSend));
+    here.memory.write(0, &[9; 64]);
+    for id in 1..4 {
+        pair.post(0, id, SEND, here.local(0, 64));
+        here.sent(id);
+        there.received(id);
+        assert_eq!(there.memory.read(64 * id as usize, 64), [9; 64]);
+    }
+    pair.post(0, 4, SEND, here.local(0, 64));
+    let done = here.next(here.sends);
+    assert_eq!((done.id, done.status), (4, Status::RemoteOperation));
+    assert_eq!(next_receives(there), [(4, Status::LocalProtection)]);
+    for n in 0..2 {
+        assert_eq!(pair.nodes[n].provider.state(pair.pairs[n]), Some(QueuePairState::Error));
+    }
+}
+
+#[test]
+fn datagram_for_a_receive_into_memory_that_is_not_registered_ends_the_receiver() {
+    let pair = Pair::local(Transport::Ud);
+    let [here, there] = &pair.nodes;
+    there.receive(pair.pairs[1], 1, 0, 104);
+    there.receive(pair.pairs[1], 2, 1 << 20, 104);
+    let to = here.peer(there.provider.gids()[0], pair.pairs[1]);
+    let work = Work::Datagram { to, q_key: Q_KEY, immediate: None };
+    pair.post(0, 1, work, here.local(0, 64));
+    here.sent(1);
+    there.received(1);
+    pair.post(0, 2, work, here.local(0, 64));
+    here.sent(2);
+    assert_eq!(next_receives(there), [(2, Status::LocalProtection)]);
+    assert_eq!(there.provider.state(pair.pairs[1]), Some(QueuePairState::Error));
+}
+
+#[test]
+fn message_for_a_receive_into_deregistered_memory_is_refused() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    let request = MemoryRequest { domain: DOMAIN, address: BASE, length: 64, rights: Rights::ALL };
+    let memory = Memory::new(64);
+    let region = there.provider.register(memory.foreign(64), &request).unwrap();
+    let local = LocalRange { segment: region.segment, offset: 0, length: 64 }.into();
+    let receive = |number, id| {
+        let request = ReceiveRequest { id, local };
+        assert_eq!(there.provider.post_receive(number, &[request]), (1, None));
+    };
+    receive(pair.pairs[1], 1);
+    there.provider.deregister(region.segment).unwrap();
+    pair.post(0, 1, SEND, here.local(0, 64));
+    let done = here.next(here.sends);
+    assert_eq!((done.id, done.status), (1, Status::RemoteOperation));
+    assert_eq!(next_receives(there), [(1, Status::LocalProtection)]);
+    // The region that gets the number next is not affected.
+    let again = there.provider.register(memory.foreign(64), &request).unwrap();
+    assert_eq!(again.segment, region.segment);
+    let pairs = [here.queue_pair(Transport::Rc), there.queue_pair(Transport::Rc)];
+    let gid = there.provider.gids()[0];
+    here.connect(pairs[0], here.peer(gid, pairs[1]), patient());
+    there.connect(pairs[1], there.peer(gid, pairs[0]), patient());
+    here.memory.write(0, &[5; 64]);
+    receive(pairs[1], 2);
+    here.post(pairs[0], 2, SEND, here.local(0, 64));
+    here.sent(2);
+    there.received(2);
+    assert_eq!(memory.read(0, 64), [5; 64]);
 }

@@ -202,7 +202,7 @@ fn memory_may_be_deregistered_while_it_is_in_use() {
                 break done;
             }
         };
-        let expected = [Status::LocalProtection, Status::RemoteAccess];
+        let expected = [Status::LocalProtection, Status::RemoteAccess, Status::RemoteOperation];
         let late = [Status::RetryExceeded, Status::RnrRetryExceeded];
         assert!(expected.contains(&done.status) || late.contains(&done.status), "{done:?}");
     }
