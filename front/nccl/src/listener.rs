@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use fairway::{Completion, Jetty, Peer, Segment, To};
+use fairway::{Completion, CompletionKind, Jetty, Peer, Segment, To};
 
 use crate::guard::lock;
 use crate::limits::BACKLOG;
@@ -52,10 +52,13 @@ impl Listener {
             let done = completions.remove(0).result()?;
             let place = done.id.value();
             let mut bytes = [0; HELLO_BYTES];
-            self.inbox.read_at(place * HELLO_BYTES as u64, &mut bytes)?;
+            let length = if done.kind == CompletionKind::Receive { done.bytes as usize } else { 0 };
+            // Behind the end of a shorter message is what an earlier one has left.
+            let bytes = &mut bytes[..length.min(HELLO_BYTES)];
+            self.inbox.read_at(place * HELLO_BYTES as u64, bytes)?;
             self.post(place)?;
             let Some(peer) = self.jetty.peer_of(&done).filter(Peer::is_alive) else { continue };
-            match Hello::from_bytes(&bytes) {
+            match Hello::from_bytes(bytes) {
                 Some(hello) if is_equal(&hello.secret, &self.secret) => {
                     return Ok(Some((peer, hello.from)));
                 }

@@ -110,9 +110,9 @@ impl Hello {
     }
 
     /// `None` if these are the bytes of something else.
-    pub(crate) fn from_bytes(bytes: &[u8; HELLO_BYTES]) -> Option<Hello> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Hello> {
         let mut fields = Fields(bytes);
-        (fields.take() == HELLO_MAGIC).then(|| Hello {
+        (bytes.len() == HELLO_BYTES && fields.take() == HELLO_MAGIC).then(|| Hello {
             secret: fields.take(),
             from: To::new(fields.word()).token(fields.word()),
         })

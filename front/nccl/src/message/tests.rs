@@ -24,6 +24,9 @@ fn a_hello_survives_its_bytes() {
     let hello = Hello { secret: [7; 16], from: To::new(40).token(9) };
     let mut bytes = hello.to_bytes();
     assert_eq!(Hello::from_bytes(&bytes), Some(hello));
+    for length in 0..HELLO_BYTES {
+        assert_eq!(Hello::from_bytes(&bytes[..length]), None, "{length}");
+    }
     bytes[0] ^= 1;
     assert_eq!(Hello::from_bytes(&bytes), None);
 }
