@@ -189,6 +189,14 @@ impl CompletionQueue {
 /// wakes a program that waits for the operation's own.
 const DEPTH_MIN: u32 = 16;
 
+/// The capacity of a queue for which a program requests this one.
+fn capacity(wanted: u32) -> Result<u32> {
+    match wanted {
+        1..=COMPLETIONS_MAX => Ok(wanted.max(DEPTH_MIN)),
+        _ => Err(EINVAL),
+    }
+}
+
 /// Parameters of a new completion queue.
 pub(crate) struct Wanted<'a> {
     pub(crate) depth: u32,
@@ -204,12 +212,10 @@ fn create<T: Handle<Object = CompletionQueue>>(
     wanted: &Wanted<'_>,
 ) -> Result<*mut T> {
     let owner = context.object();
-    if !(1..=COMPLETIONS_MAX).contains(&wanted.depth)
-        || wanted.vector >= owner.verbs.context.num_comp_vectors as u32
-    {
+    if wanted.vector >= owner.verbs.context.num_comp_vectors as u32 {
         return Err(EINVAL);
     }
-    let depth = wanted.depth.max(DEPTH_MIN);
+    let depth = capacity(wanted.depth)?;
     let provider = owner.device_state.provider()?;
     let id = provider.create_completion_queue(depth)?;
     let base = ibv_cq {
@@ -278,10 +284,12 @@ extern "C" fn ibv_resize_cq(cq: Ptr<'_, ibv_cq>, depth: c_int) -> c_int {
     status(|| {
         let queue = cq.object();
         let wanted = u32::try_from(depth).map_err(|_| EINVAL)?;
-        if !(1..=COMPLETIONS_MAX).contains(&wanted) {
-            return Err(EINVAL);
-        }
+        let capacity = capacity(wanted)?;
+        // A queue with more completions than the program requests room for is not made smaller.
         queue.provider.resize_completion_queue(queue.id, wanted)?;
+        if capacity > wanted {
+            queue.provider.resize_completion_queue(queue.id, capacity)?;
+        }
         queue.ex.base.cqe.set(depth);
         Ok(())
     })
