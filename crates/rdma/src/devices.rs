@@ -269,7 +269,7 @@ fn interfaces() -> io::Result<Vec<Device>> {
     let table = std::fs::read_to_string("/proc/self/net/if_inet6").unwrap_or_default();
     for device in &mut devices {
         // An address for which duplicate detection is still running cannot be bound yet.
-        device.addresses.retain(|address| !is_tentative(&table, address));
+        device.addresses.retain(|address| !is_tentative(&table, device.index, address));
         // The sort is stable: within a kind the order is the kernel's, with the primary address
         // first. Adapters list the link-local address first; here GID 0 is the address that most
         // programs need.
@@ -284,13 +284,13 @@ fn is_link_local(address: &IpAddr) -> bool {
     matches!(address, IpAddr::V6(ip) if ip.is_unicast_link_local())
 }
 
-/// True if duplicate address detection for an address is not finished, or has found another host
-/// with it, according to `table`, the kernel's table of IPv6 addresses.
-fn is_tentative(table: &str, address: &IpAddr) -> bool {
+/// True if duplicate address detection for an address of an interface is not finished, or has found
+/// another host with it, according to `table`, the kernel's table of IPv6 addresses.
+fn is_tentative(table: &str, interface: u32, address: &IpAddr) -> bool {
     const DUPLICATE: u32 = 0x08;
     const TENTATIVE: u32 = 0x40;
     let IpAddr::V6(ip) = address else { return false };
-    let wanted = format!("{:032x}", u128::from(*ip));
+    let wanted = format!("{:032x} {interface:02x} ", u128::from(*ip));
     let line = table.lines().find(|line| line.starts_with(&wanted));
     let flags = line.and_then(|line| line.split_whitespace().nth(4));
     let flags = flags.and_then(|flags| u32::from_str_radix(flags, 16).ok());

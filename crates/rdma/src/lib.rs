@@ -38,7 +38,7 @@ mod service_levels;
 mod slot;
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::time::Duration;
 
 use ::fairway::{DatapathKind, Dscp, SocketShortage};
@@ -46,6 +46,7 @@ use fairway_roce::{
     Change, ChangeError, Completion, Counters, Event, MemoryRegion, MemoryRequest, PostError,
     QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, WorkRequest,
 };
+use fairway_runtime::addresses::with_scope;
 use fairway_ub::wire::Qpn;
 use fairway_ub::{CompletionQueueId, Rights, SegmentId};
 
@@ -461,6 +462,9 @@ impl ProviderKind {
 pub struct ProviderOptions {
     /// The addresses of its device, at least one.
     pub addresses: Vec<IpAddr>,
+    /// Index of the interface to which link-local addresses among them belong: another interface
+    /// may have the same ones. `None` for any interface that has them.
+    pub interface: Option<u32>,
     /// Payload bytes of a packet: 256, 512, 1024, 2048 or 4096.
     pub mtu: u32,
     /// True if the kernel may segment runs of packets. (A capture on a virtual interface shows them
@@ -490,6 +494,7 @@ impl ProviderOptions {
     pub fn new(addresses: Vec<IpAddr>, mtu: u32) -> ProviderOptions {
         ProviderOptions {
             addresses,
+            interface: None,
             mtu,
             segmentation: true,
             emulate: None,
@@ -500,6 +505,17 @@ impl ProviderOptions {
             paths: None,
             datapath: None,
             dscp: None,
+        }
+    }
+
+    /// Returns the socket address for an address of the device, including the interface of a
+    /// link-local address.
+    fn socket_address(&self, ip: IpAddr, port: u16) -> SocketAddr {
+        match (ip, self.interface) {
+            (IpAddr::V6(v6), Some(interface)) if v6.is_unicast_link_local() => {
+                SocketAddrV6::new(v6, port, 0, interface).into()
+            }
+            _ => with_scope(ip, port),
         }
     }
 }

@@ -66,11 +66,30 @@ pub(super) fn write(address: SocketAddr) -> sockaddr_storage {
                 out.sin6_family = libc::AF_INET6 as u16;
                 out.sin6_port = v6.port().to_be();
                 out.sin6_addr.s6_addr = v6.ip().octets();
+                out.sin6_scope_id = v6.scope_id();
                 (&raw mut storage).cast::<sockaddr_in6>().write(out);
             }
         }
     }
     storage
+}
+
+/// A socket address. A link-local one includes its interface, whose index is `scope`.
+pub(super) fn scoped(ip: IpAddr, port: u16, scope: u32) -> SocketAddr {
+    match ip {
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => {
+            SocketAddrV6::new(v6, port, 0, scope).into()
+        }
+        _ => SocketAddr::new(ip, port),
+    }
+}
+
+/// The index of the interface of a link-local address; 0 if the address names none.
+pub(super) fn scope(address: &SocketAddr) -> u32 {
+    match address {
+        SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() => v6.scope_id(),
+        _ => 0,
+    }
 }
 
 /// The wildcard address of the same family.

@@ -14,7 +14,7 @@ use fairway_roce::cm::{
 };
 use fairway_wire::Instant;
 
-use super::address::plain;
+use super::address::{plain, scope};
 use super::clock::{now, random};
 use super::id::Core;
 use super::{deferred_disconnect, verbs};
@@ -129,11 +129,20 @@ impl CmDevice {
         Ok(cm_device)
     }
 
-    /// Returns the CM device of the device that has this address.
-    pub(super) fn at(address: IpAddr) -> Result<Arc<CmDevice>> {
-        let has = |device: &&'static DeviceHandle| device.device.addresses.contains(&address);
+    /// Returns the CM device of the device that has this address, at the interface with the index
+    /// `scope` unless that is 0. Several interfaces may have the same link-local address.
+    pub(super) fn at(address: IpAddr, scope: u32) -> Result<Arc<CmDevice>> {
+        let has = |device: &&'static DeviceHandle| {
+            let device = &device.device;
+            device.addresses.contains(&address) && (scope == 0 || scope == device.index)
+        };
         let device = manager::devices_of_all_addresses()?.into_iter().find(has);
         CmDevice::of(device.ok_or(Errno(libc::ENODEV))?)
+    }
+
+    /// Index of the device's interface.
+    pub(super) fn interface(&self) -> u32 {
+        self.device.device.index
     }
 
     /// The protection domain of ids for which the program names none.
@@ -356,7 +365,7 @@ pub(super) fn listen(
     backlog: i32,
 ) -> Result<()> {
     let at: Vec<Arc<CmDevice>> = match address.ip().is_unspecified() {
-        false => vec![CmDevice::at(address.ip())?],
+        false => vec![CmDevice::at(address.ip(), scope(&address))?],
         // A device that can't be opened is skipped, because no peer can reach it.
         true => {
             let all = manager::devices_of_all_addresses()?;

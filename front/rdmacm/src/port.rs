@@ -1,7 +1,7 @@
 //! The ports of a process. Between processes a service can be claimed only once
 //! ([`Provider::claim_service`](fairway_rdma::Provider::claim_service)).
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;
 
 use fairway_wire::roce::cm::PortSpace;
@@ -20,13 +20,19 @@ struct Holding {
     space: PortSpace,
     port: u16,
     ip: IpAddr,
+    /// Index of the interface of a link-local address, otherwise 0.
+    scope: u32,
     is_shared: bool,
 }
 
 impl Holding {
+    fn place(&self) -> (IpAddr, u32) {
+        (self.ip, self.scope)
+    }
+
     fn excludes(&self, other: &Holding) -> bool {
         let same_address =
-            self.ip == other.ip || self.ip.is_unspecified() || other.ip.is_unspecified();
+            self.ip.is_unspecified() || other.ip.is_unspecified() || self.place() == other.place();
         (self.space, self.port) == (other.space, other.port)
             && same_address
             && !(self.is_shared && other.is_shared)
@@ -44,12 +50,13 @@ impl Drop for Port {
 }
 
 impl Port {
-    /// Reserves a port, or any free one if `port` is 0. With `is_shared`, other ids that also set
-    /// it may have the same port.
-    pub(super) fn take(space: PortSpace, ip: IpAddr, port: u16, is_shared: bool) -> Result<Port> {
+    /// Reserves the port of an address, or any free one if it is 0. With `is_shared`, other ids
+    /// that also set it may have the same port.
+    pub(super) fn take(space: PortSpace, at: SocketAddr, is_shared: bool) -> Result<Port> {
         let mut held = lock(&HELD);
         let number = held.last().map_or(1, |last| last.number + 1);
-        let wanted = Holding { number, space, port, ip: address::plain(ip), is_shared };
+        let (port, ip, scope) = (at.port(), address::plain(at.ip()), address::scope(&at));
+        let wanted = Holding { number, space, port, ip, scope, is_shared };
         let free = |candidate: &Holding| !held.iter().any(|other| other.excludes(candidate));
         let chosen = match port {
             0 => {

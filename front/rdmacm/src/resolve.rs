@@ -1,6 +1,6 @@
 //! Addresses of ids: binding, resolving the route, listening.
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use fairway_rdma::Gid;
@@ -8,7 +8,7 @@ use fairway_wire::roce::cm::service_id;
 use libc::c_int;
 
 use super::abi::*;
-use super::address::{self, Address, plain};
+use super::address::{self, Address, plain, scoped};
 use super::channel;
 use super::cm_device::{self, CmDevice, mtu_code};
 use super::deferred_disconnect::deliver;
@@ -45,11 +45,13 @@ fn bind(this: &Id, address: SocketAddr) -> Result<()> {
     // A loopback address selects no device, as in Linux: libfabric binds to one to list what all
     // devices offer.
     let open = ip.is_unspecified() || ip.is_loopback();
-    let cm_device = if open { None } else { Some(CmDevice::at(ip)?) };
-    let port = Port::take(space, address.ip(), address.port(), options.reuse)?;
+    let cm_device = if open { None } else { Some(CmDevice::at(ip, address::scope(&address))?) };
+    let scope = cm_device.as_ref().map_or(0, |cm_device| cm_device.interface());
+    let address = scoped(address.ip(), address.port(), scope);
+    let port = Port::take(space, address, options.reuse)?;
     {
         let mut inner = lock(&core.inner);
-        inner.local = Some(SocketAddr::new(address.ip(), port.number()));
+        inner.local = Some(scoped(address.ip(), port.number(), scope));
         inner.port = Some(port);
         inner.cm_device = cm_device;
     }
@@ -88,39 +90,49 @@ pub(super) extern "C" fn rdma_resolve_addr(
     })
 }
 
-/// The source address of packets to a destination. A link-local address includes its interface.
-fn source_for(mut destination: SocketAddr) -> Result<IpAddr> {
+/// The source address of packets to a destination. Link-local addresses include their interface.
+fn source_for(mut destination: SocketAddr) -> Result<SocketAddr> {
     let failed = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(libc::EHOSTUNREACH));
     let socket = UdpSocket::bind((address::any(destination.ip()), 0)).map_err(failed)?;
     destination.set_port(fairway_rdma::ROCE_PORT);
     // Connecting a datagram socket sends nothing: the kernel only looks up the route.
     socket.connect(destination).map_err(failed)?;
-    Ok(socket.local_addr().map_err(failed)?.ip())
+    socket.local_addr().map_err(failed)
 }
 
 fn find_way(this: &Id, destination: SocketAddr) -> Result<()> {
     let to = plain(destination.ip());
-    let mut towards = destination;
-    towards.set_ip(to);
     let (bound, space) = {
         let inner = lock(&this.core.inner);
         (inner.local, inner.space)
     };
-    let bound_ip = bound.map(|local| plain(local.ip())).filter(|ip| !ip.is_unspecified());
-    let from = bound_ip.map_or_else(|| source_for(towards), Ok)?;
-    if from.is_ipv4() != to.is_ipv4() {
+    let bound_to = bound.filter(|local| !plain(local.ip()).is_unspecified());
+    // An id that is bound to a link-local address reaches other addresses of that link only.
+    let scope = match (address::scope(&destination), &bound_to) {
+        (0, Some(local)) => address::scope(local),
+        (scope, _) => scope,
+    };
+    let towards = scoped(to, destination.port(), scope);
+    let from = bound_to.map_or_else(|| source_for(towards), Ok)?;
+    let from_ip = plain(from.ip());
+    if from_ip.is_ipv4() != to.is_ipv4() {
         return Err(Errno(libc::EAFNOSUPPORT));
     }
-    let cm_device = CmDevice::at(from)?;
+    let cm_device = CmDevice::at(from_ip, address::scope(&from))?;
+    let interface = cm_device.interface();
+    if ![0, interface].contains(&address::scope(&towards)) {
+        // The peer is on the link of another device.
+        return Err(Errno(libc::ENETUNREACH));
+    }
     cm_device.provider.resolve(Gid::from(to))?;
     let taken = match bound {
         Some(_) => None,
-        None => Some(Port::take(space, from, 0, false)?),
+        None => Some(Port::take(space, scoped(from_ip, 0, interface), false)?),
     };
     let mut inner = lock(&this.core.inner);
     let number = taken.as_ref().map(Port::number).or(bound.map(|local| local.port()));
-    inner.local = Some(SocketAddr::new(from, number.unwrap_or(0)));
-    inner.remote = Some(SocketAddr::new(to, destination.port()));
+    inner.local = Some(scoped(from_ip, number.unwrap_or(0), interface));
+    inner.remote = Some(scoped(to, destination.port(), interface));
     inner.port = taken.or(inner.port.take());
     inner.agreed.mtu = mtu_code(cm_device.device.device.mtu());
     inner.cm_device = Some(cm_device);
@@ -134,12 +146,18 @@ pub(super) extern "C" fn rdma_resolve_route(
 ) -> c_int {
     number(|| {
         let this = Id::of(id)?;
-        this.set_path(Some(Box::new(path(this)?)));
-        this.base.route.num_paths.set(1);
-        deliver(Note::new(&this.core, RDMA_CM_EVENT_ROUTE_RESOLVED, 0));
+        resolve_route(this)?;
         channel::complete(this)?;
         Ok(0)
     })
+}
+
+/// Finds the path of an id that has resolved its address, and reports that to the program.
+pub(super) fn resolve_route(this: &Id) -> Result<()> {
+    this.set_path(Some(Box::new(path(this)?)));
+    this.base.route.num_paths.set(1);
+    deliver(Note::new(&this.core, RDMA_CM_EVENT_ROUTE_RESOLVED, 0));
+    Ok(())
 }
 
 /// The only path, as a subnet administrator would describe it.
@@ -189,7 +207,7 @@ extern "C" fn rdma_listen(id: Option<Ptr<'_, rdma_cm_id>>, backlog: c_int) -> c_
             }
             (inner.local.ok_or(EINVAL)?, inner.space)
         };
-        let local = SocketAddr::new(plain(local.ip()), local.port());
+        let local = scoped(plain(local.ip()), local.port(), address::scope(&local));
         let result = cm_device::listen(&core, local, service_id(space, local.port()), backlog);
         if result.is_err() {
             cm_device::forget(&core);

@@ -171,7 +171,7 @@ fn layouts_are_those_of_the_installed_header() {
 
 #[test]
 fn socket_addresses_come_back_and_others_are_refused() {
-    for text in ["192.0.2.7:80", "[2001:db8::1]:443", "0.0.0.0:0", "[::]:1"] {
+    for text in ["192.0.2.7:80", "[2001:db8::1]:443", "[fe80::1%3]:7", "0.0.0.0:0", "[::]:1"] {
         let given: SocketAddr = text.parse().expect("an address");
         let storage = address::write(given);
         // SAFETY: as long as its family says.
@@ -191,19 +191,31 @@ fn socket_addresses_come_back_and_others_are_refused() {
 fn a_port_is_taken_once_per_address_and_space_unless_shared() {
     let [any, one, two] =
         ["0.0.0.0", "127.0.0.1", "127.0.0.2"].map(|ip| ip.parse::<IpAddr>().expect("an address"));
-    let port = Port::take(PortSpace::Tcp, one, 0, false).expect("there are free ones");
+    let take = |space, ip, port, shared| Port::take(space, SocketAddr::new(ip, port), shared);
+    let port = take(PortSpace::Tcp, one, 0, false).expect("there are free ones");
     let number = port.number();
-    let again = |ip, shared| Port::take(PortSpace::Tcp, ip, number, shared);
+    let again = |ip, shared| take(PortSpace::Tcp, ip, number, shared);
     let in_use = Some(Errno(libc::EADDRINUSE));
     assert_eq!(again(one, false).err(), in_use);
     assert_eq!(again(any, true).err(), in_use);
     let beside = again(two, false).expect("another address");
-    let datagrams = Port::take(PortSpace::Udp, one, number, false).expect("another space");
+    let datagrams = take(PortSpace::Udp, one, number, false).expect("another space");
     drop((port, beside));
     let shared = again(any, true).expect("it is free again");
     let both = again(one, true).expect("both may");
     assert_eq!(again(one, false).err(), in_use);
     drop((datagrams, shared, both));
+}
+
+#[test]
+fn a_port_is_taken_once_per_interface_of_a_link_local_address() {
+    let take = |scope, port| {
+        let at = address::scoped("fe80::1".parse().expect("an address"), port, scope);
+        Port::take(PortSpace::Tcp, at, false)
+    };
+    let port = take(1, 0).expect("there are free ones");
+    assert_eq!(take(1, port.number()).err(), Some(Errno(libc::EADDRINUSE)));
+    take(2, port.number()).expect("another interface");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
-use common::{Running, alone, command, compile, free_port, has};
+use common::{Running, alone, command, compile, free_port, has, run};
 use fairway_rdma::ROCE_PORT;
 use fairway_wire::roce::cm::{
     self, CommunicationId, IpHeader, Message, Path, PortSpace, Reason, Reject, Request, Service,
@@ -214,5 +214,32 @@ fn client_of_any_of_its_hosts_addresses_is_served() {
             assert_eq!(printed.matches("ping data").count(), 5, "{provider} {bound}: {printed}");
             server.outcome().succeeded();
         }
+    }
+}
+
+/// Two interfaces of a host have the same link-local address.
+#[test]
+fn link_local_address_is_that_of_its_interface() {
+    let Some(program) = compile("scopes") else { return };
+    let Some(hosts) = hosts_or_skip("scopes") else { return };
+    let made = hosts.inside(CLIENT, || {
+        ip("ip link add one type veth peer name two")
+            && ["one", "two"].iter().enumerate().all(|(n, name)| {
+                ip(&format!("ip addr add 10.79.{n}.1/24 dev {name}"))
+                    && ip(&format!("ip addr add fe80::1/64 dev {name} nodad"))
+                    && ip(&format!("ip link set {name} up"))
+            })
+    });
+    assert!(made);
+    for provider in ["roce", "fairway"] {
+        let mut scopes = command(&program);
+        scopes.env("FAIRWAY_DEVICES", "=one,=two").env("FAIRWAY_PROVIDER", provider);
+        scopes.args(["fe80::1%one", "fe80::1%two"]);
+        let printed = hosts.inside(CLIENT, || run(scopes)).succeeded();
+        let expected: Vec<String> = ["fairway0 one", "fairway1 two"]
+            .iter()
+            .flat_map(|at| ["bound", "from", "to"].map(|what| format!("{what} {at}")))
+            .collect();
+        assert_eq!(printed.lines().collect::<Vec<_>>(), expected, "{provider}");
     }
 }

@@ -95,6 +95,7 @@ pub(crate) fn provider(
 ) -> Result<(ProviderKind, ProviderOptions)> {
     let kind = kind(source)?;
     let mut options = ProviderOptions::new(device.addresses.clone(), device.mtu());
+    options.interface = Some(device.index).filter(|index| *index != 0);
     options.segmentation = switch(source, "FAIRWAY_SEGMENTATION", options.segmentation)?;
     options.out_of_order = switch(source, "FAIRWAY_OUT_OF_ORDER", options.out_of_order)?;
     options.dcqcn = switch(source, "FAIRWAY_DCQCN", options.dcqcn)?;

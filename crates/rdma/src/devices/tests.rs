@@ -66,10 +66,14 @@ fn the_loopback_interface_is_there_and_last() {
 fn addresses_that_are_looked_for_elsewhere_are_tentative() {
     let table = "fd000000000000000000000000000002 04 40 00 82     eth0\n\
                  fe8000000000000000fc00fffe000001 04 40 20 c0     eth0\n\
-                 fe8000000000000000fc00fffe000002 05 40 20 88     eth1\n";
-    let tentative = |text: &str| is_tentative(table, &text.parse().expect("an address"));
-    assert!(tentative("fe80::fc:ff:fe00:1") && tentative("fe80::fc:ff:fe00:2"));
-    assert!(!tentative("fd00::2") && !tentative("fe80::3") && !tentative("192.0.2.2"));
+                 fe8000000000000000fc00fffe000002 05 40 20 88     eth1\n\
+                 fe8000000000000000fc00fffe000002 10 40 20 80    eth12\n";
+    let tentative =
+        |index, text: &str| is_tentative(table, index, &text.parse().expect("an address"));
+    assert!(tentative(4, "fe80::fc:ff:fe00:1") && tentative(5, "fe80::fc:ff:fe00:2"));
+    assert!(!tentative(4, "fd00::2") && !tentative(4, "fe80::3") && !tentative(4, "192.0.2.2"));
+    // The same address at another interface.
+    assert!(!tentative(16, "fe80::fc:ff:fe00:2"));
 }
 
 /// Checks the interfaces of this machine, whatever they are.

@@ -86,7 +86,6 @@ use fairway_roce::{
     Change, ChangeError, Completion, Counters, MemoryRegion, MemoryRequest, PostError,
     QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, Transport, WorkRequest,
 };
-use fairway_runtime::addresses::with_scope;
 use fairway_runtime::{Eagerness, Locked, clock};
 use fairway_ub::wire::{self, Qpn};
 use fairway_ub::{CompletionQueueId, Limits, Profile, Rights, SegmentId};
@@ -206,7 +205,7 @@ fn build(options: &ProviderOptions, addresses: &[IpAddr], slot: u8) -> Result<Ar
         // Keys have few random bits, so few wrong ones are allowed.
         .refused_keys(256)
         .refused_key_interval(wire::Duration::from_secs(10));
-    let others = addresses[1..].iter().map(|ip| with_scope(*ip, 0)).collect();
+    let others = addresses[1..].iter().map(|ip| options.socket_address(*ip, 0)).collect();
     let mut builder = Builder::default()
         .bind(addresses[0])
         .limits(LIMITS)

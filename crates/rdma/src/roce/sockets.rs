@@ -8,7 +8,7 @@ use ::fairway::Dscp;
 use std::io;
 
 use fairway_port::{Datapath, Impaired, UdpPort};
-use fairway_runtime::{addresses::with_scope, clock, ns};
+use fairway_runtime::{clock, ns};
 
 use super::routes::Local;
 use crate::slot::Slot;
@@ -53,7 +53,8 @@ fn complete(
 ) -> Opened {
     for local in &mut locals {
         // Without this socket, communication within this host still works.
-        local.public = port.add_common_socket(with_scope(local.address.ip(), ROCE_PORT)).ok();
+        local.public =
+            port.add_common_socket(options.socket_address(local.address.ip(), ROCE_PORT)).ok();
     }
     // An emulated network rebuilds trains, so the kernel would number packets differently from what
     // their ICRCs were computed for.
@@ -72,11 +73,11 @@ fn complete(
 /// Opens the sockets of a slot.
 fn private(options: &ProviderOptions, slot: u8) -> io::Result<(UdpPort, Vec<Local>)> {
     let mut locals = Vec::new();
-    let first = with_scope(options.addresses[0], roce_port(slot));
+    let first = options.socket_address(options.addresses[0], roce_port(slot));
     let mut port = UdpPort::bind_one(first, BUFFER_BYTES)?;
     locals.push(Local { address: first, private: 0, public: None });
     for ip in &options.addresses[1..] {
-        let address = with_scope(*ip, roce_port(slot));
+        let address = options.socket_address(*ip, roce_port(slot));
         let private = port.add_socket(address)?;
         locals.push(Local { address, private, public: None });
     }

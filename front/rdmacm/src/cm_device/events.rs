@@ -1,6 +1,6 @@
 //! Converts events of the state machine to events for programs.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use fairway_roce::cm::{ConnectionId, Event, ListenerId};
@@ -11,7 +11,7 @@ use fairway_wire::roce::cm::{
 };
 
 use super::super::abi::*;
-use super::super::address::plain;
+use super::super::address::{plain, scoped};
 use super::super::clock::now;
 use super::super::deferred_disconnect::{self, deliver};
 use super::super::id::{Agreed, Core, Id};
@@ -269,8 +269,9 @@ fn newcomer(
     let core = Arc::new(Core::new(queue, false, space));
     {
         let mut inner = lock(&core.inner);
-        inner.local = Some(SocketAddr::new(header.destination, port));
-        inner.remote = Some(SocketAddr::new(header.source, header.source_port));
+        let interface = cm_device.interface();
+        inner.local = Some(scoped(header.destination, port, interface));
+        inner.remote = Some(scoped(header.source, header.source_port, interface));
         inner.cm_device = cm_device.me.upgrade();
         inner.connection = Some(connection);
         inner.options = options;
