@@ -140,7 +140,7 @@ fn request(
         let request = Request {
             local: CommunicationId(0),
             service: service_id(PortSpace::Tcp, remote.port()),
-            ca_guid: cm_device.device.device.guid(),
+            ca_guid: cm_device.guid(),
             q_key: 0,
             queue_pair,
             responder_resources: agreed.responder_resources,
@@ -294,7 +294,7 @@ extern "C" fn rdma_accept(
             flow_control: param.flow_control != 0,
             rnr_retries: param.rnr_retry_count,
             shared_receives,
-            ca_guid: cm_device.device.device.guid(),
+            ca_guid: cm_device.guid(),
             private,
         };
         let accepted = cm_device.act(|state, now| {

@@ -39,6 +39,7 @@ mod port;
 mod queue_pair;
 mod resolve;
 mod sockets;
+mod transport;
 mod verbs;
 
 #[cfg(test)]

@@ -64,6 +64,34 @@ fn listener_without_an_address_listens_at_all_addresses() {
     }
 }
 
+/// Queue pairs of one provider cannot reach those of another one.
+#[test]
+fn programs_with_different_providers_are_not_connected() {
+    if !has("rping") {
+        return;
+    }
+    let _alone = alone();
+    for (server, client) in [("roce", "fairway"), ("fairway", "roce")] {
+        let port = free_port().to_string();
+        let half = |provider: &str, side: &str| {
+            let mut half = command("rping");
+            half.args([side, "-a", "127.0.0.1", "-C", "1", "-d", "-p", &port]);
+            half.env("FAIRWAY_PROVIDER", provider);
+            half
+        };
+        let waiting = Running::server(half(server, "-s"));
+        waiting.listens("rdma");
+        let outcome = run(half(client, "-c"));
+        assert!(!outcome.status.success());
+        let is_refused = outcome.output.contains("RDMA_CM_EVENT_REJECTED, error 9");
+        assert!(is_refused, "{server} {client}: {}", outcome.output);
+        // The server still waits for a client that it can reach.
+        run(half(server, "-c")).succeeded();
+        let printed = waiting.outcome().succeeded();
+        assert!(printed.contains("set FAIRWAY_PROVIDER to the same value"), "{printed}");
+    }
+}
+
 #[test]
 fn connecting_without_a_listener_is_refused() {
     if !has("rping") {

@@ -36,7 +36,13 @@ pub(super) fn dispatch(cm_device: &CmDevice, state: &mut State) {
                 let Some(core) = state.cores.get(&other.connection()).map(Arc::clone) else {
                     continue;
                 };
-                let Some(note) = note(cm_device, &core, &other) else { continue };
+                let note = match &other {
+                    Event::Replied { reply, .. } if !accepts(cm_device, &core, reply.ca_guid) => {
+                        Some(refused(state, &core, other.connection()))
+                    }
+                    _ => note(cm_device, &core, &other),
+                };
+                let Some(note) = note else { continue };
                 if lock(&core.inner).is_unaccepted {
                     continue;
                 }
@@ -80,6 +86,21 @@ fn note(cm_device: &CmDevice, core: &Arc<Core>, event: &Event) -> Option<Note> {
         Event::Answered { reply, .. } => over(answered(cm_device, core, reply)),
         Event::Requested { .. } | Event::Queried { .. } => return None,
     })
+}
+
+/// True if the peer whose REP names this GUID has queue pairs of the same protocol.
+fn accepts(cm_device: &CmDevice, core: &Core, guid: u64) -> bool {
+    let peer = lock(&core.inner).remote.map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip());
+    cm_device.is_compatible(guid, peer)
+}
+
+/// Refuses a REP on behalf of the program, whose event this is.
+fn refused(state: &mut State, core: &Arc<Core>, connection: ConnectionId) -> Note {
+    let reason = Reason::INVALID_TRANSPORT;
+    // The state machine has just reported the REP.
+    let _ = state.manager.reject(now(), connection, reason, &[0; Reject::PRIVATE_LEN]);
+    lock(&core.inner).is_over = true;
+    Note::new(core, RDMA_CM_EVENT_REJECTED, i32::from(reason.0))
 }
 
 /// Records the connection parameters that the peer's REP determines.
@@ -162,36 +183,22 @@ fn requested(
     connection: ConnectionId,
     request: &Request,
 ) {
-    let fits = request.mtu <= mtu_code(cm_device.device.device.mtu());
-    let found = fits
-        .then(|| {
-            newcomer(cm_device, state, listener, connection, request.service, &request.private)
-        })
-        .flatten();
-    let Some((core, listening)) = found else {
-        // No id listens at this address, and no program receives the request.
-        let reason = if fits { Reason::INVALID_SERVICE } else { Reason::INVALID_MTU };
-        let no_private = [0; Reject::PRIVATE_LEN];
-        let _ = state.manager.reject(now(), connection, reason, &no_private);
-        let _ = state.manager.close(now(), connection);
-        return;
+    let peer = IpHeader::parse(&request.private).map(|header| header.source);
+    let peer = peer.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+    let found = if request.mtu > mtu_code(cm_device.device.device.mtu()) {
+        Err(Reason::INVALID_MTU)
+    } else if !cm_device.is_compatible(request.ca_guid, peer) {
+        Err(Reason::INVALID_TRANSPORT)
+    } else {
+        // Otherwise no id listens at this address.
+        newcomer(cm_device, state, listener, connection, request.service, &request.private)
+            .ok_or(Reason::INVALID_SERVICE)
     };
-    {
-        let mut inner = lock(&core.inner);
-        let psn = inner.agreed.psn;
-        inner.agreed = Agreed {
-            queue_pair: request.queue_pair.value(),
-            remote_psn: request.psn.value(),
-            psn,
-            mtu: request.mtu,
-            // Operations that the peer has in flight must be served here.
-            responder_resources: request.initiator_depth,
-            initiator_depth: request.responder_resources,
-            retries: request.retries,
-            rnr_retries: request.rnr_retries,
-            q_key: 0,
-        };
-    }
+    let (core, listening) = match found {
+        Ok(found) => found,
+        Err(reason) => return reject(state, connection, reason),
+    };
+    agree_as_requested(&core, request);
     let mut note = Note::new(&core, RDMA_CM_EVENT_CONNECT_REQUEST, 0)
         .saying(&request.private[IpHeader::LEN..]);
     note.details = Details::Connection(rdma_conn_param {
@@ -207,6 +214,31 @@ fn requested(
     });
     note.listener = Some(listening);
     deliver(note);
+}
+
+/// Refuses a request that no program receives.
+fn reject(state: &mut State, connection: ConnectionId, reason: Reason) {
+    // The state machine has just reported the request.
+    let _ = state.manager.reject(now(), connection, reason, &[0; Reject::PRIVATE_LEN]);
+    let _ = state.manager.close(now(), connection);
+}
+
+/// Records the connection parameters that the peer's REQ determines.
+fn agree_as_requested(core: &Core, request: &Request) {
+    let mut inner = lock(&core.inner);
+    let psn = inner.agreed.psn;
+    inner.agreed = Agreed {
+        queue_pair: request.queue_pair.value(),
+        remote_psn: request.psn.value(),
+        psn,
+        mtu: request.mtu,
+        // Operations that the peer has in flight must be served here.
+        responder_resources: request.initiator_depth,
+        initiator_depth: request.responder_resources,
+        retries: request.retries,
+        rnr_retries: request.rnr_retries,
+        q_key: 0,
+    };
 }
 
 fn queried(
