@@ -200,15 +200,24 @@ fn param(note: &Note, private_data: *const c_void) -> rdma_param {
     }
 }
 
-/// Gives the new id of a connection request an event queue of its own, if the listening id is
-/// synchronous.
+/// Gives the new id of a connection request the channel and the context that the listening id has
+/// now; they may have changed since the request arrived. If the listening id is synchronous, the
+/// new one gets a channel of its own.
 fn adopt(note: &Note) -> Result<()> {
-    let waits = note.listener.as_ref().is_some_and(|core| lock(&core.inner).is_synchronous);
-    if waits
-        && let Some(id) = note.id()
-        && !lock(&note.core.inner).is_synchronous
-    {
-        lifetime::migrate(id.object(), None)?;
+    let (Some(listener), Some(id)) = (&note.listener, note.id()) else { return Ok(()) };
+    // SAFETY: it is not destroyed before this event, one of its own, is acknowledged.
+    let Some(parent) = (unsafe { Ptr::found(listener.id()) }) else { return Ok(()) };
+    let (parent, id) = (parent.handle(), id.object());
+    id.base.context.set(parent.context.get());
+    let (queue, waits) = {
+        let inner = lock(&listener.inner);
+        (inner.queue.clone(), inner.is_synchronous)
+    };
+    if !waits {
+        id.base.channel.set(parent.channel.get());
+        lock(&note.core.inner).queue = queue;
+    } else if !lock(&note.core.inner).is_synchronous {
+        lifetime::migrate(id, None)?;
     }
     Ok(())
 }

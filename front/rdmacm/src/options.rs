@@ -4,6 +4,7 @@ use libc::{c_int, c_void, sockaddr};
 
 use super::abi::*;
 use super::id::Id;
+use super::resolve::resolve_route;
 use fairway_verbs::abi::ibv_ece;
 use fairway_verbs::guard::{EINVAL, EOPNOTSUPP, Errno, Result, lock, number};
 use fairway_verbs::pointer::{Array, Out, Ptr};
@@ -47,8 +48,13 @@ extern "C" fn rdma_set_option(
                 }
                 inner.options.ack_timeout = Some(timeout);
             }
-            // The kernel chooses the route, so a path that the program found is ignored.
-            (RDMA_OPTION_IB, RDMA_OPTION_IB_PATH) => {}
+            // The kernel chooses the route, so a path that the program found stands for any. A
+            // program that has set one does not resolve the route.
+            (RDMA_OPTION_IB, RDMA_OPTION_IB_PATH) => {
+                drop(inner);
+                given.filter(|given| !given.is_empty()).ok_or(EINVAL)?;
+                resolve_route(this)?;
+            }
             _ => return Err(Errno(libc::ENOSYS)),
         }
         Ok(0)

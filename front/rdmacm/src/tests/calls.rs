@@ -14,6 +14,8 @@ use fairway_verbs::abi::*;
 use fairway_verbs::pointer::{Array, List, Out, Ptr};
 use fairway_wire::Qpn;
 
+mod pending;
+
 unsafe extern "C" {
     fn rdma_create_event_channel() -> *mut rdma_event_channel;
     fn rdma_destroy_event_channel(channel: *mut rdma_event_channel);
