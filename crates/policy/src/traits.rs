@@ -138,7 +138,8 @@ pub trait CongestionControl: Send {
     fn credit_request(&mut self, _now: Instant, _backlog_bytes: u64) -> Option<CreditRequest> {
         None
     }
-    /// When [`Self::credit_request`] must be called again even if nothing happens.
+    /// When [`Self::credit_request`] must be called again even if nothing happens. It must lie
+    /// after the last event: what is due is called at once, without end if it stays due.
     fn credit_request_at(&self) -> Option<Instant> {
         None
     }

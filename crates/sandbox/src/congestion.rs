@@ -12,6 +12,14 @@ use crate::{Fault, Reason};
 /// Time after which a module whose channel has waiting data and no allowance is taken out of use: a
 /// module must not stop a channel.
 const STALL: Duration = Duration::from_secs(1);
+/// Time after an event at which a module is called again that names the past, or a nearer time than
+/// this too often in a row. Otherwise it would be called without end while no time passes.
+const CALL_AGAIN_MIN: Duration = Duration::from_us(1);
+/// Longest time after which a module is called again. One that names a later time is not.
+const CALL_AGAIN_MAX: Duration = Duration::from_secs(3600);
+/// How often in a row a module may name a nearer time than [`CALL_AGAIN_MIN`]. A time-out comes as
+/// near while packets leave, one by one.
+const HASTY_CALLS: u32 = 64;
 
 /// An instance of a module and, after a fault, the built-in default in its place.
 pub(crate) struct UserCongestion {
@@ -20,6 +28,10 @@ pub(crate) struct UserCongestion {
     fallback: Box<dyn CongestionControl>,
     /// What the protocol reads for every packet; as of the last event.
     state: State,
+    /// Time of the last event.
+    now: Instant,
+    /// How often in a row the module has named a past or very near time for the next call.
+    hasty_calls: u32,
     /// Since when data waits without an allowance.
     stalled_since: Option<Instant>,
 }
@@ -49,7 +61,14 @@ impl State {
 impl UserCongestion {
     pub(crate) fn new(shared: Shared, fallback: Box<dyn CongestionControl>) -> Self {
         let state = State::of(&shared);
-        UserCongestion { shared, fallback, state, stalled_since: None }
+        UserCongestion {
+            shared,
+            fallback,
+            state,
+            now: Instant::ZERO,
+            hasty_calls: 0,
+            stalled_since: None,
+        }
     }
 
     /// Passes an event at `now` to the module, and reads its decision.
@@ -58,6 +77,7 @@ impl UserCongestion {
         now: Instant,
         call: impl FnOnce(&mut Guest) -> Option<Result<R, Fault>>,
     ) -> Outcome<R> {
+        self.now = now;
         let mut instance = self.shared.lock();
         let generation = instance.generation();
         let outcome = instance.event(now, call);
@@ -91,6 +111,22 @@ impl UserCongestion {
             self.shared.lock().end(fault);
             self.state.is_module = false;
         }
+    }
+
+    /// When the module has asked to be called again; `None` if it has not, or names a time that is
+    /// too far away. `u64::MAX` is such a time, and not a past one as by wrapping difference.
+    fn call_again_at(&self) -> Option<Instant> {
+        let after = self.call_again_after()?;
+        let is_hasty = after == Duration::ZERO || self.hasty_calls > HASTY_CALLS;
+        let after = if is_hasty { after.max(CALL_AGAIN_MIN) } else { after };
+        (after <= CALL_AGAIN_MAX).then(|| self.now + after)
+    }
+
+    /// Time from the last event to the time that the module has named, zero if that has passed;
+    /// `None` if it has named none.
+    fn call_again_after(&self) -> Option<Duration> {
+        let at = self.state.decision.credit.request_at_ps;
+        (at > 0).then(|| Duration::from_ps(at.saturating_sub(self.now.as_ps())))
     }
 
     /// Fuel that the last event used.
@@ -242,6 +278,8 @@ impl CongestionControl for UserCongestion {
             let hook = guest.hooks.credit_request.as_ref()?;
             Some(guest.machine.call(Hook::CreditRequest, hook, (now.as_ps(), backlog_bytes)))
         });
+        let is_hasty = self.call_again_after().is_some_and(|after| after < CALL_AGAIN_MIN);
+        self.hasty_calls = if is_hasty { self.hasty_calls.saturating_add(1) } else { 0 };
         self.watch(now, backlog_bytes);
         match outcome {
             Outcome::Answer(0) | Outcome::NoHook => None,
@@ -262,11 +300,9 @@ impl CongestionControl for UserCongestion {
         if !self.spends_credit() {
             return None;
         }
-        let own = Some(self.state.decision.credit.request_at_ps).filter(|at| *at > 0);
-        let own = own.map(Instant::from_ps);
         let stall = self.stalled_since.map(|since| since + STALL);
-        match (own, stall) {
-            (Some(own), Some(stall)) => Some(if own.is_before(stall) { own } else { stall }),
+        match (self.call_again_at(), stall) {
+            (Some(own), Some(stall)) => Some(own.min(stall)),
             (own, stall) => own.or(stall),
         }
     }

@@ -436,6 +436,62 @@ fn module_that_allows_nothing_is_taken_out_of_use_after_a_second() {
     assert_eq!(set.congestion.credit_request_at(), None);
 }
 
+/// The protocol's clock does not move while it calls a policy whose time has come.
+#[test]
+fn module_is_called_again_after_the_event_and_before_it_counts_as_stalled() {
+    let now = Instant::ZERO + Duration::from_secs(5);
+    let (soon, stall) = (now + Duration::from_us(1), now + Duration::from_secs(1));
+    let ahead = |ps: u64| (now.as_ps() + ps, Some(now + Duration::from_ps(ps)));
+    let past = |at: u64| (at, Some(soon));
+    let never = |at: u64| (at, None);
+    for (request_at, own) in [
+        past(1),
+        past(now.as_ps() - 1),
+        past(now.as_ps()),
+        ahead(1),
+        ahead(7_000_000),
+        ahead(3_000_000_000_000),
+        never(0),
+        never(1 << 63),
+        never(u64::MAX),
+    ] {
+        let store = format!("(i64.store (i32.const 1064) (i64.const {request_at}))");
+        let policies = open(&["cc"], &MISER.replace("(;request;)", &store));
+        let mut set = policies.build(MTU);
+        assert_eq!(set.congestion.credit_request(now, 0), None);
+        assert_eq!(set.congestion.credit_request_at(), own, "{request_at}: nothing waits");
+        assert_eq!(set.congestion.credit_request(now, 5000), None);
+        let first = own.map_or(stall, |own| own.min(stall));
+        assert_eq!(set.congestion.credit_request_at(), Some(first), "{request_at}");
+        // As the protocol does, in steps of 10 ms at least.
+        let mut at = now;
+        for _ in 0..200 {
+            let Some(next) = set.congestion.credit_request_at() else { break };
+            assert!(at.is_before(next), "{request_at}: time passes");
+            at = next.max((at + Duration::from_ms(10)).min(stall));
+            let _ = set.congestion.credit_request(at, 5000);
+        }
+        assert_eq!(at, stall, "{request_at}");
+        assert_eq!(only_fault(&policies), (Hook::CreditRequest, Reason::Stalled));
+    }
+}
+
+/// A module that names the next picosecond again and again would take 10^12 calls to stall.
+#[test]
+fn module_in_haste_is_called_once_in_a_microsecond() {
+    let store = "(i64.store (i32.const 1064) (i64.add (local.get 0) (i64.const 1)))";
+    let policies = open(&["cc"], &MISER.replace("(;request;)", store));
+    let mut set = policies.build(MTU);
+    let start = Instant::ZERO + Duration::from_secs(5);
+    let (mut at, mut calls) = (start, 0);
+    while at.since(start) < Duration::from_us(1000) && calls < 10_000 {
+        let _ = set.congestion.credit_request(at, 5000);
+        at = set.congestion.credit_request_at().expect("a time");
+        calls += 1;
+    }
+    assert!((1000..1100).contains(&calls), "{calls} calls in a millisecond");
+}
+
 #[test]
 fn sender_of_credit_that_fails_in_any_hook_is_replaced_by_the_default() {
     for (place, hook) in [("(;sent;)", Hook::OnSent), ("(;request;)", Hook::CreditRequest)] {
