@@ -86,9 +86,9 @@ pub use receiver_distance::ReceiverDistance;
 pub use reps::{Explore, Late, Reps, RepsParameters};
 pub use sack_threshold::SackThreshold;
 pub use scheduler::{
-    Eager, FlowId, Greedy, HintedWeights, Hints, Join, Leave, RateRegisters, RoundRobin,
-    RoundRobinParameters, Scheduler, Share, Start, StaticParameters, StaticShare, TransmitSample,
-    WaterFilling, WaterFillingParameters,
+    Eager, FlowId, Greedy, HintedWeights, Hints, Join, Leave, QUANTUM_MIN, RateRegisters,
+    RoundRobin, RoundRobinParameters, Scheduler, Share, Start, StaticParameters, StaticShare,
+    TransmitSample, WaterFilling, WaterFillingParameters,
 };
 pub use spray::Spray;
 pub use swift::{Swift, SwiftParameters};

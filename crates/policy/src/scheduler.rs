@@ -23,7 +23,7 @@ pub use eager::Eager;
 pub use greedy::Greedy;
 pub use hints::{HintedWeights, Hints};
 pub use registers::RateRegisters;
-pub use round_robin::{RoundRobin, RoundRobinParameters};
+pub use round_robin::{QUANTUM_MIN, RoundRobin, RoundRobinParameters};
 pub use static_share::{StaticParameters, StaticShare};
 pub use water_filling::{Join, Leave, Start, WaterFilling, WaterFillingParameters};
 

@@ -4,8 +4,8 @@
 //! defines the same layout in C.
 
 use fairway_policy::{
-    AckSample, ChunkRequest, Evidence, LateArrival, LossSample, PathAck, PathView, Share,
-    TransmitSample,
+    AckSample, ChunkRequest, Evidence, LateArrival, LossSample, PathAck, PathView, QUANTUM_MIN,
+    Share, TransmitSample,
 };
 
 /// Version of this interface. A module names the version that it was made for; one made for a later
@@ -106,12 +106,16 @@ impl FlowRate {
     /// Size of an entry in the module's memory.
     pub(crate) const BYTES: usize = 16;
 
-    /// Reads an entry. A rate is never below [`PACING_MIN`], so that no flow stops.
+    /// Reads an entry. A rate is never below [`PACING_MIN`], and a quantum never below
+    /// [`QUANTUM_MIN`], so that no flow stops.
     pub(crate) fn read(entry: &[u8; Self::BYTES]) -> FlowRate {
         FlowRate {
             bytes_per_second: u64_at(entry, 0).max(PACING_MIN),
             flow: u32_at(entry, 8),
-            quantum_bytes: u32_at(entry, 12),
+            quantum_bytes: match u32_at(entry, 12) {
+                0 => 0,
+                bytes => bytes.max(QUANTUM_MIN),
+            },
         }
     }
 }

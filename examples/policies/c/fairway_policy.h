@@ -117,7 +117,7 @@ struct fairway_transmit {
 struct fairway_rate {
     uint64_t bytes_per_second; /* UINT64_MAX: no limit; at least 125000 */
     uint32_t flow;
-    uint32_t quantum_bytes; /* 0: the default */
+    uint32_t quantum_bytes; /* 0: the default; at least 128 */
 };
 
 /* fairway_init. */

@@ -10,8 +10,8 @@ use super::PolicyError;
 use crate::{
     Backpressure, BackpressureParameters, Caqm, CaqmParameters, Cubic, CubicParameters, Dcqcn,
     DcqcnParameters, Eqds, EqdsParameters, Hints, Homa, HomaParameters, Hpcc, HpccParameters, Join,
-    Leave, Nscc, NsccParameters, RoundRobin, RoundRobinParameters, Start, StaticParameters,
-    StaticShare, Swift, SwiftParameters, Timely, TimelyParameters, WaterFilling,
+    Leave, Nscc, NsccParameters, QUANTUM_MIN, RoundRobin, RoundRobinParameters, Start,
+    StaticParameters, StaticShare, Swift, SwiftParameters, Timely, TimelyParameters, WaterFilling,
     WaterFillingParameters,
 };
 
@@ -456,7 +456,7 @@ impl Parameters for StaticParameters {
 impl Parameters for RoundRobinParameters {
     const NAME: &'static str = RoundRobin::NAME;
     const FIELDS: &'static [&'static str] = &["quantum", "hints"];
-    const KNOWN: &'static str = "it takes quantum= (bytes; not zero) and hints=ignore|weight";
+    const KNOWN: &'static str = "it takes quantum= (bytes; at least 128) and hints=ignore|weight";
 
     fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
         Some(match name {
@@ -467,7 +467,7 @@ impl Parameters for RoundRobinParameters {
     }
 
     fn is_sound(&self) -> bool {
-        self.quantum_bytes > 0
+        self.quantum_bytes >= u64::from(QUANTUM_MIN)
     }
 }
 

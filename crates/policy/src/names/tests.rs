@@ -207,6 +207,7 @@ fn bad_parameters_are_refused() {
         "static:line=10",
         "static:min=auto",
         "drr:quantum=0",
+        "drr:quantum=127",
         "water-filling:join=double",
         "water-filling:start=0",
         "water-filling:floor=1001",

@@ -16,13 +16,16 @@ use super::{FlowId, Hints, RateRegisters, Scheduler, Share, TransmitSample};
 
 /// Scale at which fair shares are compared, fine enough for the smallest share.
 const SCALE: u64 = 1 << 60;
+/// Smallest quantum, in bytes: a flow may owe 256 KiB, and pays with its next turns, which the
+/// device takes one by one.
+pub const QUANTUM_MIN: u32 = 128;
 /// Upper limit of all quanta: longer turns would make the other flows wait too long.
 const LARGEST_QUANTUM: u64 = 16 * 1024 * 1024;
 
 /// Parameters of [`RoundRobin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundRobinParameters {
-    /// The quantum of the flow with the smallest fair share; not zero.
+    /// The quantum of the flow with the smallest fair share; at least [`QUANTUM_MIN`].
     pub quantum_bytes: u64,
     /// How hints are treated; [`PolicySpec::build_scheduler`](crate::PolicySpec::build_scheduler)
     /// implements it.
@@ -50,7 +53,7 @@ impl RoundRobin {
 
     /// Creates the scheduler for `flows` flows.
     pub fn new(parameters: RoundRobinParameters, flows: u32) -> RoundRobin {
-        let quantum_bytes = parameters.quantum_bytes.clamp(1, LARGEST_QUANTUM);
+        let quantum_bytes = parameters.quantum_bytes.clamp(u64::from(QUANTUM_MIN), LARGEST_QUANTUM);
         RoundRobin {
             quantum_bytes,
             shares: Shares::new(flows),

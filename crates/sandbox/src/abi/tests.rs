@@ -179,10 +179,15 @@ fn what_a_module_states_is_read_where_it_is_documented() {
     assert_eq!(area(&mut bytes).decision(MTU).credit, credit);
     let traits = Traits { event_bytes: 7, compares_across_paths: true, paces_within_window: true };
     assert_eq!(area(&mut bytes).traits(), traits);
-    let entry: [u8; FlowRate::BYTES] = [0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0];
-    let rate = FlowRate { bytes_per_second: 1 << 32, flow: 2, quantum_bytes: 3 };
+    let entry: [u8; FlowRate::BYTES] = [0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0, 3, 0, 0];
+    let rate = FlowRate { bytes_per_second: 1 << 32, flow: 2, quantum_bytes: 3 << 8 };
     assert_eq!(FlowRate::read(&entry), rate);
-    assert_eq!(FlowRate::read(&[0; FlowRate::BYTES]).bytes_per_second, 125_000);
+    let nothing = FlowRate::read(&[0; FlowRate::BYTES]);
+    assert_eq!((nothing.bytes_per_second, nothing.quantum_bytes), (125_000, 0));
+    // One byte in a turn: a flow would take 262,144 turns to pay what it may owe.
+    let mut entry = [0; FlowRate::BYTES];
+    entry[12] = 1;
+    assert_eq!(FlowRate::read(&entry).quantum_bytes, 128);
 }
 
 #[test]
