@@ -49,7 +49,7 @@ pub(crate) fn run(options: &NicOptions) -> Result<(), Failure> {
 
 fn state_text(options: &NicOptions) -> Result<String, Failure> {
     let config = options.model.config()?;
-    let sizes = state::state(&config);
+    let sizes = state::state(&config)?;
     if options.json {
         let object: Map<String, Value> =
             sizes.iter().map(|size| (size.name.to_owned(), json!(size.bytes))).collect();

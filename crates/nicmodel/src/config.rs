@@ -7,6 +7,13 @@ pub(crate) use operations::UB_MTU;
 use crate::constants::Constants;
 use crate::error::ConfigError;
 
+/// Largest latency of the wire, in nanoseconds: a second, as for the constants that are times.
+const LINK_NS_MAX: f64 = 1e9;
+/// Largest factor of the random excess of a time.
+const JITTER_MAX: f64 = 1000.0;
+/// Largest exponent of a Zipf distribution. With it, nearly every draw is the most popular.
+const EXPONENT_MAX: f64 = 16.0;
+
 /// How a host is attached, and its protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stack {
@@ -421,6 +428,11 @@ impl Config {
         within("keys", self.keys, if shares { 1 } else { 32 }, 1 << 21)?;
         within("locality", self.locality.into(), 0, 100)?;
         within("reorder", self.reorder.into(), 0, 4096)?;
+        within("order percent", self.order_percent.into(), 0, 100)?;
+        if let WorkloadKind::Share { reads, .. } = self.workload {
+            within("reads", reads.into(), 1, 1 << 20)?;
+        }
+        self.check_numbers()?;
         if self.reorder > 0 && (self.oracle || self.stack == Stack::Coherent) {
             return Err(ConfigError::Reorder);
         }
@@ -466,6 +478,23 @@ impl Config {
         }
         if self.stack.swaps() && !(self.verb.is_incoming() || self.verb == Verb::Store) {
             return Err(ConfigError::PagingVerb);
+        }
+        Ok(())
+    }
+
+    /// Checks the options that are no integers.
+    fn check_numbers(&self) -> Result<(), ConfigError> {
+        let numbers = [
+            ("link ns", self.link_ns, LINK_NS_MAX),
+            ("jitter", self.jitter, JITTER_MAX),
+            ("popularity", self.popularity.unwrap_or_default(), EXPONENT_MAX),
+            ("skew", self.skew, EXPONENT_MAX),
+        ];
+        for (name, value, high) in numbers {
+            // No range has what is no number.
+            if !(0.0..=high).contains(&value) {
+                return Err(ConfigError::Number { name, value, high });
+            }
         }
         Ok(())
     }

@@ -24,6 +24,16 @@ pub enum ConfigError {
         /// The highest allowed value.
         high: u64,
     },
+    /// An option that is no integer is out of range, or not a number.
+    #[error("{name} is {value}: a number from 0 to {high} is possible")]
+    Number {
+        /// The option.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+        /// The highest allowed value.
+        high: f64,
+    },
     /// The probability of a loss is not a probability.
     #[error("loss is {0}: at least 0 and less than 1 is wanted")]
     Loss(f64),
@@ -136,8 +146,9 @@ pub enum ConfigError {
         "a paging stack knows loads and stores only: take --verb load or store (ptr-chase: load)"
     )]
     PagingVerb,
-    /// The rate of arrivals is not positive, so that no operation would ever arrive.
-    #[error("--rate {0}: more than 0 is wanted, or leave --rate out for a closed loop")]
+    /// The rate of arrivals is so low that the clock could not hold the time of many, or so high
+    /// that it could not tell them apart.
+    #[error("--rate {0}: 0.0001 to 1000000 is possible, or leave --rate out for a closed loop")]
     Rate(f64),
     /// An open loop is requested for a workload whose next operation depends on an answer.
     #[error(

@@ -6,12 +6,17 @@
 //! and hosts; with whole channels and Jetties on UB's side it is about 630.
 
 use crate::config::Config;
+use crate::error::ConfigError;
 use fairway_roce as roce;
 use fairway_ub::{Limits, StateSize};
 
 /// Operations that an application may have in flight, and receives that it keeps posted to each of
 /// its endpoints.
 pub const DEPTH: u32 = 16;
+
+/// Largest numbers of applications, of remote hosts, and of pairs of both, that can be counted.
+const SIDE_MAX: u64 = 1 << 16;
+const PAIRS_MAX: u64 = 1 << 27;
 
 /// Bytes of state of one stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,9 +38,22 @@ fn total(lines: &[StateSize], counts: impl Fn(&StateSize) -> bool) -> u64 {
 /// in both stacks. The others are Fairway's: contexts alone, and contexts with every buffer, that
 /// is [`DEPTH`] operations per application, its receives (which RoCE keeps for each queue pair,
 /// unless they are shared), windows, tables, completions.
-pub fn state(config: &Config) -> Vec<Size> {
+///
+/// # Errors
+/// If the numbers are 0 or too large; the error names the limit.
+pub fn state(config: &Config) -> Result<Vec<Size>, ConfigError> {
     let [apps, hosts] = [config.jetties, config.connections].map(u64::from);
     let pairs = apps * hosts;
+    let counts = [
+        ("jetties", apps, SIDE_MAX),
+        ("connections", hosts, SIDE_MAX),
+        ("queue pairs", pairs, PAIRS_MAX),
+    ];
+    for (name, value, high) in counts {
+        if !(1..=high).contains(&value) {
+            return Err(ConfigError::Range { name, value, low: 1, high });
+        }
+    }
     let depth = u64::from(DEPTH);
     let under_way = (apps * depth) as u32;
     let ub = Limits::new()
@@ -81,7 +99,7 @@ pub fn state(config: &Config) -> Vec<Size> {
     let own = roce(pairs * depth);
     let contexts = ["queue pair", "segment"];
     let size = |name, bytes| Size { name, bytes };
-    vec![
+    Ok(vec![
         size("ub_paper_fields", 15 * apps + 32 * apps + 52 * hosts),
         size("ub_paper_padded", 20 * apps + 32 * apps + 56 * hosts),
         size("roce_paper_fields", 248 * pairs + 32 * apps),
@@ -91,5 +109,5 @@ pub fn state(config: &Config) -> Vec<Size> {
         size("ub_every_buffer", ub_whole),
         size("roce_every_buffer", total(&own, |_| true)),
         size("roce_shared_receives", total(&roce(apps * depth), |_| true)),
-    ]
+    ])
 }

@@ -57,7 +57,7 @@ fn the_least_loaded_member_shortens_the_tail() {
 #[test]
 fn shared_receives_are_few() {
     let config = Config { jetties: 64, connections: 64, ..Config::default() };
-    let sizes = state::state(&config);
+    let sizes = state::state(&config).expect("sizes");
     let bytes = |name| sizes.iter().find(|size| size.name == name).expect("a size").bytes;
     assert_eq!(bytes("ub_paper_padded"), 6912);
     assert_eq!(bytes("roce_paper_padded"), 2_099_200);

@@ -2,7 +2,7 @@
 
 use fairway_nicmodel::{
     CachePolicy, Config, ConfigError, ModelError, Notice, Ordering, Report, Stack, Verb,
-    WorkloadKind, run,
+    WorkloadKind, run, state,
 };
 
 fn config(stack: Stack, verb: Verb) -> Config {
@@ -466,4 +466,48 @@ fn dequeue_rate_limits_what_crosses_the_host_bus() {
         assert!((1.8..2.1).contains(&(half_bus / slow_bus)), "{stack:?}: {slow_bus} {half_bus}");
         assert!(free_bus > 2.0 * half_bus, "{stack:?}: {half_bus} {free_bus}");
     }
+}
+
+/// Each of these was replaced by another value, or ran without end.
+#[test]
+fn absurd_numbers_are_refused_by_name_and_limit() {
+    let refused = |change: fn(&mut Config), words: [&str; 2]| {
+        let mut config = config(Stack::UbUrma, Verb::Read);
+        change(&mut config);
+        let error = run(&config).expect_err("an absurd number").to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    };
+    refused(|config| config.link_ns = 1e17, ["link ns is", "0 to 1000000000 "]);
+    refused(|config| config.link_ns = 1e300, ["link ns is", "1000000000 "]);
+    refused(|config| config.link_ns = f64::NAN, ["link ns is NaN", "1000000000 "]);
+    refused(|config| config.link_ns = -1.0, ["link ns is -1", "0 to"]);
+    refused(|config| config.jitter = f64::INFINITY, ["jitter is inf", "0 to 1000 "]);
+    refused(|config| config.popularity = Some(f64::NAN), ["popularity is NaN", "0 to 16 "]);
+    refused(|config| config.skew = 1e300, ["skew is", "0 to 16 "]);
+    refused(|config| config.rate_mops = Some(1e300), ["--rate", "0.0001 to 1000000 "]);
+    refused(|config| config.rate_mops = Some(f64::NAN), ["--rate NaN", "0.0001 to 1000000 "]);
+    refused(|config| config.order_percent = 101, ["order percent is 101", "0 to 100 "]);
+    let none = |config: &mut Config| {
+        config.workload = WorkloadKind::Share { reads: 0, fenced: true };
+        config.hosts = 3;
+    };
+    refused(none, ["reads is 0", "1 to 1048576 "]);
+    for link_ns in [0.0, 1e9] {
+        let report = measure(&Config { link_ns, jitter: 0.0, ops: 3, ..Config::default() });
+        assert!(report.mean_ns >= 2.0 * link_ns, "{} ns", report.mean_ns);
+    }
+}
+
+#[test]
+fn state_of_absurdly_many_connections_is_refused() {
+    let sizes =
+        |jetties, connections| state::state(&Config { jetties, connections, ..Config::default() });
+    for (jetties, connections) in [(u32::MAX, u32::MAX), (0, 1), (1, 1 << 17), (1 << 14, 1 << 14)] {
+        let error = sizes(jetties, connections).expect_err("too many, or none").to_string();
+        assert!(error.contains("is possible"), "{error}");
+    }
+    let sizes = sizes(1 << 11, 1 << 16).expect("the most");
+    let bytes = |name| sizes.iter().find(|size| size.name == name).expect("a size").bytes;
+    assert_eq!(bytes("roce_paper_padded"), 512 * (1 << 27) + 32 * (1 << 11));
+    assert!(bytes("roce_every_buffer") > bytes("roce_shared_receives"));
 }

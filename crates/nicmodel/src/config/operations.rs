@@ -6,6 +6,9 @@ use crate::error::ConfigError;
 /// Bytes of payload in the longest packet of UB.
 pub(crate) const UB_MTU: u32 = 32_768;
 
+/// Operations per microsecond that may arrive in an open loop.
+const RATE_MOPS: std::ops::RangeInclusive<f64> = 1e-4..=1e6;
+
 impl Config {
     /// Checks that the stack has the operations of the workload, in the requested order.
     pub(super) fn check_operations(&self) -> Result<(), ConfigError> {
@@ -123,7 +126,7 @@ impl Config {
                 | WorkloadKind::Share { .. }
         );
         match self.rate_mops {
-            Some(rate) if !(rate > 0.0 && rate.is_finite()) => Err(ConfigError::Rate(rate)),
+            Some(rate) if !RATE_MOPS.contains(&rate) => Err(ConfigError::Rate(rate)),
             Some(rate) if depends => Err(ConfigError::OpenLoop(rate)),
             _ => Ok(()),
         }
