@@ -569,6 +569,7 @@ impl Settings {
         };
         if let Some(wiring) = wiring {
             let direct = Direct { hosts_per_switch: self.hosts_per_switch, wiring };
+            direct.check()?;
             if let Some(nodes) = self.nodes.filter(|nodes| *nodes != direct.hosts()) {
                 let (topology, hosts) = (self.topology.clone(), direct.hosts());
                 return Err(SettingsError::Nodes { nodes, topology, hosts });

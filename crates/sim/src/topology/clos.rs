@@ -8,6 +8,9 @@
 use super::error::TopologyError;
 use super::{Builder, Candidates, Network, Shape};
 
+/// Largest number of ports of a switch that lead up, in a tree of three tiers.
+const HALF_MAX: u32 = 128;
+
 /// A fat tree. Any of the numbers may be smaller than in a full tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clos {
@@ -32,7 +35,8 @@ impl Clos {
     /// the leaves. It has as many pods as it needs.
     ///
     /// # Errors
-    /// Names the next smaller and larger numbers of hosts for which there is a tree.
+    /// Names the next smaller and larger numbers of hosts for which there is a tree. A pod is never
+    /// partly filled.
     pub fn three_tiers(hosts: u32, oversubscription: u32) -> Result<Clos, TopologyError> {
         let shape = |half: u32| {
             let down = half * oversubscription;
@@ -47,10 +51,14 @@ impl Clos {
                 rails: 1,
             })
         };
-        (1..=128).find_map(shape).ok_or_else(|| {
-            let sizes = (1..=64u64).map(|half| 2 * half * half * half);
-            let sizes = sizes.map(|size| size * u64::from(oversubscription));
-            let (below, above) = around(sizes, u64::from(hosts));
+        (1..=HALF_MAX).find_map(shape).ok_or_else(|| {
+            let sizes = (1..=u64::from(HALF_MAX)).flat_map(|half| {
+                let pod = half * half * u64::from(oversubscription);
+                (2..=2 * half).map(move |pods| pods * pod)
+            });
+            let wanted = u64::from(hosts);
+            let below = sizes.clone().filter(|size| *size < wanted).max();
+            let above = sizes.filter(|size| *size > wanted).min();
             TopologyError::ThreeTiers { hosts, below, above }
         })
     }
@@ -227,10 +235,4 @@ impl Clos {
             pods.for_each(|pod| link(cores + core, aggregation + pod * self.uplinks + up));
         }
     }
-}
-
-fn around(sizes: impl Iterator<Item = u64> + Clone, wanted: u64) -> (u64, u64) {
-    let below = sizes.clone().take_while(|size| *size <= wanted).last().unwrap_or(2);
-    let above = sizes.into_iter().find(|size| *size > wanted).unwrap_or(below);
-    (below, above)
 }

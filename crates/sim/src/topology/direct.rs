@@ -6,7 +6,14 @@
 //! a dragonfly they are the other switches of the group, in order, then the ends of the switch's
 //! global links.
 
+use super::error::TopologyError;
 use super::{Builder, Candidates, Network, Shape};
+
+/// Largest numbers of hosts, switches, and links in one direction, of a network. Its tables take
+/// about 60 bytes for each link.
+const HOSTS_MAX: u64 = 1 << 18;
+const SWITCHES_MAX: u64 = 1 << 18;
+const LINKS_MAX: u64 = 1 << 23;
 
 /// A network in which every switch has hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +53,38 @@ impl Direct {
     /// Number of hosts.
     pub fn hosts(&self) -> u32 {
         self.switches() * self.hosts_per_switch
+    }
+
+    /// Checks that the network can be built.
+    ///
+    /// # Errors
+    /// Names what there is too much of, and the limit.
+    pub fn check(&self) -> Result<(), TopologyError> {
+        let wide = |sizes: &[u32]| {
+            sizes.iter().fold(1, |product: u64, size| product.saturating_mul(u64::from(*size)))
+        };
+        let (switches, ports) = match &self.wiring {
+            Wiring::Torus(sizes) => {
+                (wide(sizes), sizes.iter().map(|size| u64::from(torus_ports(*size))).sum())
+            }
+            Wiring::HyperX(sizes) => {
+                (wide(sizes), sizes.iter().map(|size| u64::from(row_ports(*size))).sum())
+            }
+            Wiring::Dragonfly { switches, global, groups } => {
+                (wide(&[*switches, *groups]), u64::from(*switches - 1) + u64::from(*global))
+            }
+        };
+        let hosts = switches.saturating_mul(u64::from(self.hosts_per_switch));
+        let links = hosts.saturating_mul(2).saturating_add(switches.saturating_mul(ports));
+        let limits = [
+            ("hosts", hosts, HOSTS_MAX),
+            ("switches", switches, SWITCHES_MAX),
+            ("links", links, LINKS_MAX),
+        ];
+        match limits.into_iter().find(|(_, count, most)| count > most) {
+            Some((what, count, most)) => Err(TopologyError::Size { what, count, most }),
+            None => Ok(()),
+        }
     }
 
     /// Returns the switch of a host, and the host's port there.
@@ -147,8 +186,10 @@ impl Direct {
     /// Builds the network.
     ///
     /// # Panics
-    /// If the global links of a dragonfly do not divide among the groups.
+    /// If the global links of a dragonfly do not divide among the groups, or if the network is so
+    /// large that [`Self::check`] fails.
     pub fn build(self, megabits: u64, latency_ps: u64) -> Network {
+        assert_eq!(self.check(), Ok(()), "the sizes are within the limits");
         let hosts = self.hosts();
         let mut builder = Builder::new(hosts + self.switches());
         let mut link = |from, to| builder.link(from, to, megabits, latency_ps);

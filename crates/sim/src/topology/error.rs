@@ -3,19 +3,33 @@
 use crate::scenario::LATENCY_MAX_PS;
 use thiserror::Error;
 
+/// Returns the possible numbers of hosts next to one that is not.
+fn neighbours(below: Option<u64>, above: Option<u64>) -> String {
+    match (below, above) {
+        (Some(below), Some(above)) => {
+            format!("the next smaller one has {below}, the next larger one {above}")
+        }
+        (None, Some(above)) => format!("the smallest one has {above}"),
+        (below, None) => format!("the largest one has {}", below.unwrap_or_default()),
+    }
+}
+
 /// Why a network cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TopologyError {
-    /// No full three-tier tree has this number of hosts.
-    #[error("no three-tier fat tree has {hosts} hosts: one has {below}, another {above}")]
+    /// No three-tier tree of whole pods has this number of hosts.
+    #[error(
+        "no three-tier fat tree of whole pods has {hosts} hosts: {}",
+        neighbours(*below, *above)
+    )]
     ThreeTiers {
         /// Number of hosts requested.
         hosts: u32,
-        /// The next smaller number of hosts that is possible.
-        below: u64,
-        /// The next larger number of hosts that is possible.
-        above: u64,
+        /// The next smaller number of hosts that is possible; `None` if there is none.
+        below: Option<u64>,
+        /// The next larger number of hosts that is possible; `None` if there is none.
+        above: Option<u64>,
     },
     /// Some leaves would not be full.
     #[error("{hosts} hosts do not fill leaves: choose the hosts of a leaf so that they do")]
@@ -48,6 +62,16 @@ pub enum TopologyError {
         megabits: u64,
         /// Latency of the link, in picoseconds.
         latency_ps: u64,
+    },
+    /// The sizes of a torus, HyperX or dragonfly make a network that is too large.
+    #[error("{count} {what} are too many: at most {most} are possible, so take smaller sizes")]
+    Size {
+        /// What there is too much of: hosts, switches or links.
+        what: &'static str,
+        /// Their number.
+        count: u64,
+        /// The largest possible number.
+        most: u64,
     },
     /// A switch has more ports than events can number.
     #[error("a switch of {ports} ports: at most {most}")]

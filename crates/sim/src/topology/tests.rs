@@ -72,8 +72,43 @@ fn fat_trees_may_be_partial_and_oversubscribed() {
             check(&network);
         }
     }
-    let error = Clos::three_tiers(1001, 1).expect_err("no such tree").to_string();
-    assert!(error.contains("686") && error.contains("1024"), "{error}");
+    // Each number that an error names has a tree, and none between them has.
+    for (hosts, oversubscription) in
+        [(3, 1), (5, 1), (7, 1), (9, 1), (1001, 1), (5, 2), (1000, 3), (u32::MAX, 1), (1, 64)]
+    {
+        let has_tree = |hosts: u64| Clos::three_tiers(hosts as u32, oversubscription).is_ok();
+        let error = Clos::three_tiers(hosts, oversubscription).expect_err("no such tree");
+        let TopologyError::ThreeTiers { below, above, .. } = error else { panic!("{error}") };
+        assert!(below.into_iter().chain(above).all(has_tree), "{error}");
+        let (first, last) = (below.unwrap_or(0) + 1, above.unwrap_or(below.unwrap_or(0)));
+        assert!((first..last).all(|hosts| !has_tree(hosts)), "{error}");
+        assert!(first <= u64::from(hosts) && above.is_none_or(|last| last > u64::from(hosts)));
+    }
+    let error = Clos::three_tiers(9, 1).expect_err("no such tree").to_string();
+    assert!(error.contains("smaller one has 8, the next larger one 12"), "{error}");
+    let error = Clos::three_tiers(1, 64).expect_err("no such tree").to_string();
+    assert!(error.contains("the smallest one has 128"), "{error}");
+}
+
+#[test]
+fn networks_that_are_too_large_are_refused_before_they_are_built() {
+    let size = |wiring, hosts_per_switch| {
+        Direct { hosts_per_switch, wiring }.check().map_err(|error| error.to_string())
+    };
+    let dragonfly = Wiring::Dragonfly { switches: 1000, global: 999, groups: 1000 };
+    for (wiring, hosts_per_switch, words) in [
+        (Wiring::Torus([1000; 3]), 1, "1000000000 hosts are too many: at most 262144 "),
+        (Wiring::Torus([512, 512, 32]), 512, "4294967296 hosts are too many"),
+        (Wiring::HyperX([1000, 1000, 1]), 1, "1000000 hosts are too many"),
+        (Wiring::HyperX([500, 500, 1]), 1, "links are too many: at most 8388608 "),
+        (dragonfly, 1, "1000000 hosts are too many"),
+        (Wiring::Torus([u32::MAX; 3]), u32::MAX, "18446744073709551615 hosts are too many"),
+    ] {
+        let error = size(wiring, hosts_per_switch).expect_err("too large");
+        assert!(error.contains(words), "{error}");
+    }
+    assert_eq!(size(Wiring::Torus([64; 3]), 1), Ok(()));
+    assert_eq!(size(Wiring::HyperX([128, 64, 1]), 32), Ok(()));
 }
 
 #[test]
