@@ -199,7 +199,7 @@ impl HostNic {
             HostNic::Fairway(driver) => {
                 let counters = driver.device().counters();
                 NicCounts {
-                    data_sent: counters.data_sent,
+                    data_sent: counters.data_sent + counters.data_resent,
                     resent: counters.data_resent,
                     spurious: counters.spurious,
                     acks_sent: counters.acks_sent,
