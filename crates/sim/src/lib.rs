@@ -86,7 +86,7 @@ pub use scenario::{
     Scenario, SharedBuffer, Stack,
 };
 pub use settings::{SETTINGS, Settings, WORKLOADS};
-pub use shortfall::Shortfall;
+pub use shortfall::{Shortfall, WaitingFlow};
 pub use stream::{Stream, Verb};
 pub use telemetry::{CaqmSpec, HintSpec};
 pub use topology::{Clos, Direct, Network, Planes, Wiring};

@@ -278,17 +278,21 @@ impl Simulation {
     /// Advances the time to the end of the scenario if it cuts the run short: streams continue,
     /// packets are under way, or flows begin later. Timers of NICs alone do not count.
     fn reach_end(&mut self) {
-        let is_idle = |partition: &Partition| {
-            partition.earliest_crossing == NEVER && partition.calendar.next_window().is_none()
-        };
         let is_cut = match self.plan.scenario.streams.is_empty() {
             true if self.is_complete() => false,
             true => self.in_flight() > 0 || self.next_start_ps().is_some(),
-            false => !self.partitions.iter().all(is_idle),
+            false => !self.is_idle(),
         };
         if is_cut {
             self.now = self.now.max(self.plan.scenario.end_ps);
         }
+    }
+
+    /// True if no event is left, whatever its time.
+    pub(super) fn is_idle(&self) -> bool {
+        self.partitions.iter().all(|partition| {
+            partition.earliest_crossing == NEVER && partition.calendar.next_window().is_none()
+        })
     }
 
     /// True if all flows have completed, and all ranks are done. A run of streams has neither.

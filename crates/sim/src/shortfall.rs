@@ -108,6 +108,8 @@ pub struct Shortfall {
     pub lost: u64,
     /// Number of incomplete flows or ranks, and their total number.
     pub incomplete: (u64, u64),
+    /// True if no event was left, so that a later end would have changed nothing.
+    pub is_idle: bool,
     /// True if ranks are counted, and not flows.
     pub are_ranks: bool,
     /// True if links of the scenario fail.
@@ -117,8 +119,37 @@ pub struct Shortfall {
     pub next_ps: Option<u64>,
     /// What the first incomplete ranks of a group wait for.
     pub ranks: Vec<WaitingRank>,
-    /// For the first incomplete flows: number, source, destination, bytes placed, and total bytes.
-    pub flows: Vec<(usize, u32, u32, u32, u32)>,
+    /// The first incomplete flows.
+    pub flows: Vec<WaitingFlow>,
+}
+
+/// A flow that is incomplete at the end of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitingFlow {
+    /// Number of the flow.
+    pub flow: u32,
+    /// Sending host.
+    pub source: u32,
+    /// Receiving host.
+    pub destination: u32,
+    /// Bytes in place.
+    pub placed_bytes: u32,
+    /// Length, in bytes.
+    pub bytes: u32,
+    /// The first of the incomplete flows that have to end before this one begins; `None` if it
+    /// waits for no other flow.
+    pub after: Option<u32>,
+}
+
+impl fmt::Display for WaitingFlow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WaitingFlow { flow, source, destination, placed_bytes, bytes, after } = self;
+        write!(f, "Flow {flow}, {source} to {destination}, ")?;
+        match after {
+            Some(after) => write!(f, "waits for flow {after}. "),
+            None => write!(f, "has {placed_bytes} of {bytes} bytes in place. "),
+        }
+    }
 }
 
 impl Simulation {
@@ -136,13 +167,7 @@ impl Simulation {
         if done >= all && !is_livelock {
             return None;
         }
-        let incomplete = scenario.flows.iter().enumerate().filter_map(|(number, flow)| {
-            let states = self.partitions.iter().map(|partition| partition.flows[number]);
-            let left = states.clone().map(|state| state.remaining).min().unwrap_or(0);
-            let is_done = states.clone().any(|state| state.completed != NEVER);
-            let placed = flow.bytes.saturating_sub(left);
-            (!is_done).then_some((number, flow.source, flow.destination, placed, flow.bytes))
-        });
+        let incomplete = (0..scenario.flows.len() as u32).filter_map(|flow| self.waiting(flow));
         let mut ranks: Vec<WaitingRank> = self.members().flat_map(Members::waiting).collect();
         ranks.sort_unstable_by_key(|waiting| waiting.rank);
         ranks.truncate(RANKS);
@@ -155,11 +180,34 @@ impl Simulation {
             dropped: totals.dropped - since.dropped,
             lost: totals.lost_on_links - since.lost_on_links,
             incomplete: (all - done, all),
+            is_idle: self.is_idle(),
             are_ranks,
             links_fail: links_fail(scenario),
             next_ps: self.next_start_ps(),
             ranks,
             flows: incomplete.take(DESCRIBED).collect(),
+        })
+    }
+
+    /// Returns what a flow that is incomplete waits for; `None` for a complete one.
+    fn waiting(&self, number: u32) -> Option<WaitingFlow> {
+        let flows = &self.plan.scenario.flows;
+        let states = |flow: u32| self.partitions.iter().map(move |part| part.flows[flow as usize]);
+        let is_done = |flow| states(flow).any(|state| state.completed != NEVER);
+        if is_done(number) {
+            return None;
+        }
+        let flow = &flows[number as usize];
+        let has_begun = states(number).any(|state| state.started != NEVER);
+        let mut others = flow.after.iter().map(|after| after.flow);
+        let left = states(number).map(|state| state.remaining).min().unwrap_or(0);
+        Some(WaitingFlow {
+            flow: number,
+            source: flow.source,
+            destination: flow.destination,
+            placed_bytes: flow.bytes.saturating_sub(left),
+            bytes: flow.bytes,
+            after: if has_begun { None } else { others.find(|other| !is_done(*other)) },
         })
     }
 
@@ -192,13 +240,17 @@ impl fmt::Display for Shortfall {
             "sent {sent} packets, of which switches trimmed {trimmed} and dropped {dropped}"
         )?;
         write!(f, ", and links lost {lost}. ")?;
-        for (number, source, destination, placed, bytes) in &self.flows {
-            let (from, to) = (source, destination);
-            write!(f, "Flow {number}, {from} to {to}, has {placed} of {bytes} bytes in place. ")?;
-        }
+        self.flows.iter().try_for_each(|waiting| write!(f, "{waiting}"))?;
         self.ranks.iter().try_for_each(|waiting| write!(f, "{waiting}"))?;
         if let Some(next) = self.next_ps.filter(|next| *next >= self.stopped_ps) {
             write!(f, "The next flow begins, or computation ends, at {} us. ", us(next))?;
+        }
+        if self.is_idle && !self.is_livelock {
+            f.write_str("Nothing is left to happen: a later --end would change nothing")?;
+            return f.write_str(match self.links_fail {
+                true => ", so mend the links that --fail takes away",
+                false => "",
+            });
         }
         f.write_str(match (self.is_livelock, self.links_fail) {
             (true, _) => {
