@@ -212,3 +212,34 @@ fn swept_policies_are_separated_by_semicolons() {
     let root = Document::parse(&text).expect("XML");
     assert_eq!(of_class(series(&root, "completion")[0], "mark").len(), 2);
 }
+
+/// A run that is cut short would be the fastest of a sweep, and the line of its flows would reach
+/// 100 %.
+#[test]
+fn runs_that_did_not_finish_are_left_out_and_counted() {
+    let scratch = Scratch::new();
+    let file = scratch.text("picture.html");
+    let arguments = ["sim", "--nodes=16", "--bytes=1M", "--plot", &file];
+    fairway(&[&arguments[..], &["--sweep=end=10us,20us,1ms"]].concat()).fails(1, &["--end"]);
+    let text = std::fs::read_to_string(&file).expect("a picture");
+    let head = text.find("<svg").expect("a picture");
+    let end = text.find("</svg>").expect("its end") + "</svg>".len();
+    let root = Document::parse(&text[head..end]).expect("XML");
+    assert_eq!(of_class(series(&root, "completion")[0], "mark").len(), 1);
+    assert!(text.contains("(2 of 3 runs did not complete and are left out)"), "{text}");
+    assert!(text.contains("<td>-</td>"), "{text}");
+    // Of two flows into one host, the short one completes.
+    let matrix = scratch.text("two.cm");
+    std::fs::write(
+        &matrix,
+        "Nodes 4\nConnections 2\n1->0 id 1 start 0 size 4096\n2->0 id 2 start 0 size 100000000\n",
+    )
+    .expect("written");
+    let file = scratch.text("one.svg");
+    let arguments = ["sim", "matrix", "--matrix", &matrix, "--topology=leaf-spine", "--end=100us"];
+    fairway(&[&arguments[..], &["--plot", &file]].concat()).fails(1, &["--end"]);
+    let text = std::fs::read_to_string(&file).expect("a picture");
+    let root = Document::parse(&text).expect("XML");
+    let last = titles(series(&root, "flow completion time")[0]).last().copied();
+    assert!(last.is_some_and(|title| title.contains(" 50.0 % within")), "{last:?}");
+}

@@ -124,7 +124,34 @@ fn trace_contains_its_operations() {
 #[test]
 fn a_run_that_is_cut_short_fails() {
     let arguments = ["sim", "--nodes", "16", "--bytes", "10M", "--end", "20us"];
-    fairway(&arguments).fails(1, &["--end"]);
+    let cut = fairway(&arguments).fails(1, &["more --end"]);
+    assert!(cut.out.contains("0 of 16 flows in - us"), "{}", cut.out);
+    assert!(cut.out.contains("flow completion, us: - median"), "{}", cut.out);
+}
+
+/// No time of a run that did not finish is a figure of its policy.
+#[test]
+fn a_run_that_did_not_finish_has_no_completion_times() {
+    let arguments = ["sim", "--json", "--nodes=4", "--topology=leaf-spine", "--bytes=1M"];
+    let out = fairway(&[&arguments[..], &["--sweep=end=10us,20us,1ms"]].concat());
+    let out = out.fails(1, &["--end"]).out;
+    let runs: Vec<Value> =
+        out.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    for (run, is_complete) in runs.iter().zip([false, false, true]) {
+        for path in ["/completion_us", "/fct_us/p50", "/fct_us/max"] {
+            let value = run.pointer(path).expect("a value");
+            assert_eq!((value.is_number(), value.is_null()), (is_complete, !is_complete), "{path}");
+        }
+    }
+    let seeds = fairway(&["sim", "--nodes=16", "--bytes=1M", "--end=10us", "--seeds=2"]);
+    assert!(!seeds.fails(1, &["--end"]).out.contains("seeds: completion"));
+}
+
+#[test]
+fn a_round_trip_beyond_the_patience_of_nics_is_named_as_the_cause() {
+    let run = fairway(&["sim", "--nodes=16", "--bytes=64K", "--latency=1s", "--end=60s"]);
+    let run = run.fails(1, &["a round trip takes 12.", "a NIC waits 3 s", "shorter --latency"]);
+    assert!(!run.err.contains("--queue"), "{}", run.err);
 }
 
 /// Rank 0 computes for longer than a run lasts.

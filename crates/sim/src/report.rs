@@ -276,12 +276,13 @@ impl Report {
         self.flows.iter().all(|flow| flow.completed_ps.is_some() && flow.delivered_ps.is_some())
     }
 
-    /// Time at which the last flow completed, or the last rank finished; 0 if none did.
-    pub fn completion_ps(&self) -> u64 {
-        if let Some(end) = self.ranks_done_ps {
-            return end;
+    /// Time at which the last flow completed, or the last rank finished. `None` unless all did, and
+    /// for streams, which do not complete.
+    pub fn completion_ps(&self) -> Option<u64> {
+        if self.flows.is_empty() || !self.is_complete() {
+            return self.ranks_done_ps;
         }
-        self.flows.iter().filter_map(|flow| flow.completed_ps).max().unwrap_or(0)
+        self.flows.iter().filter_map(|flow| flow.completed_ps).max()
     }
 
     /// Completion times of the flows, in picoseconds.
@@ -305,11 +306,13 @@ impl Report {
         bytes.into_iter().rev().max_by_key(|(_, bytes)| *bytes).map(|(host, _)| host)
     }
 
-    /// Goodput: bytes delivered until the last flow completed, in megabits per second.
+    /// Goodput: bytes of the flows that were delivered, in megabits per second, over the time until
+    /// the last flow completed, or over the whole run if not all did.
     pub fn goodput_mbps(&self) -> u64 {
         let done = self.flows.iter().filter(|flow| flow.delivered_ps.is_some());
         let bytes: u128 = done.map(|flow| u128::from(flow.bytes)).sum();
-        (bytes * 8_000_000 / u128::from(self.completion_ps().max(1))) as u64
+        let span_ps = self.completion_ps().unwrap_or(self.end_ps);
+        (bytes * 8_000_000 / u128::from(span_ps.max(1))) as u64
     }
 
     /// Time in picoseconds in which any stream could send or place bytes. Rates over this time add

@@ -22,7 +22,7 @@ fn run_scenario(lines: &str, seed: u64, change: impl FnOnce(&mut fairway_sim::Sc
 
 /// Completion over the time of the bytes alone on a link of 400 Gb/s.
 fn over_ideal(report: &Report, bytes: u64) -> f64 {
-    report.completion_ps() as f64 / (bytes as f64 * 8.0 * 1e12 / 400e9)
+    report.completion_ps().expect("complete") as f64 / (bytes as f64 * 8.0 * 1e12 / 400e9)
 }
 
 /// The default congestion control with other path choices and loss detectors.
@@ -50,7 +50,9 @@ fn permutation_needs_paths_that_are_used_as_they_deliver() {
 #[test]
 fn ring_with_losses_needs_detection_by_time_across_paths() {
     const RUN: &str = "workload ring-allreduce|collectives flows|nodes 16|bytes 16000000|";
-    let us = |lines: &str, seed| run(&format!("{RUN}{lines}"), seed).completion_ps() / 1_000_000;
+    let us = |lines: &str, seed| {
+        run(&format!("{RUN}{lines}"), seed).completion_ps().expect("complete") / 1_000_000
+    };
     let sound = us("", 1);
     assert!(sound < 760, "{sound} us");
     for (loss, most) in [("0.01%", 770), ("0.1%", 930), ("1%", 1180)] {
@@ -77,7 +79,8 @@ fn all_to_all_needs_turns_of_a_packet() {
     let over = over_ideal(&default, 31 * 250_000);
     assert!(over < 1.2, "{over:.3}");
     let long = all_to_all(Some(64 * 1024));
-    let (long_ps, default_ps) = (long.completion_ps(), default.completion_ps());
+    let (long_ps, default_ps) =
+        (long.completion_ps().expect("complete"), default.completion_ps().expect("complete"));
     assert!(long.dropped > 0 && long_ps > default_ps * 11 / 10, "{long_ps} and {default_ps} ps");
 }
 
@@ -87,7 +90,8 @@ fn all_to_all_needs_turns_of_a_packet() {
 fn collectives_in_slots_need_turns_of_a_slot() {
     const TREE: &str = "workload tree-allreduce|collectives flows|nodes 16|bytes 4M|slot 256K|";
     let (turns, shared) = (run(TREE, 1), run(&format!("{TREE}turn 0"), 1));
-    let (turns, shared) = (turns.completion_ps(), shared.completion_ps());
+    let (turns, shared) =
+        (turns.completion_ps().expect("complete"), shared.completion_ps().expect("complete"));
     assert!(turns * 4 / 3 < shared, "{turns} and {shared} ps");
 }
 
@@ -95,12 +99,12 @@ fn collectives_in_slots_need_turns_of_a_slot() {
 fn a_ring_in_slots_keeps_its_speed_under_loss() {
     const RING: &str =
         "workload ring-allreduce|collectives flows|nodes 16|bytes 16000000|slot 256K|";
-    let sound = run(RING, 1).completion_ps();
+    let sound = run(RING, 1).completion_ps().expect("complete");
     // Payload alone takes 600 us.
     assert!(sound < 640_000_000, "{sound} ps");
     for (loss, percent) in [("0.01%", 97), ("0.1%", 95), ("1%", 85)] {
         for seed in 1..=3 {
-            let lossy = run(&format!("{RING}loss {loss}"), seed).completion_ps();
+            let lossy = run(&format!("{RING}loss {loss}"), seed).completion_ps().expect("complete");
             assert!(sound * 100 / lossy >= percent, "{loss}, seed {seed}: {sound} and {lossy} ps");
         }
     }
@@ -109,13 +113,15 @@ fn a_ring_in_slots_keeps_its_speed_under_loss() {
 #[test]
 fn a_dead_and_a_slow_uplink_are_avoided() {
     const RUN: &str = "workload permutation|nodes 128|bytes 4000000|";
-    let sound = run(RUN, 1).completion_ps();
-    let gone = run(&format!("{RUN}fail 160-192@20us"), 1).completion_ps();
-    let slow = run(&format!("{RUN}degrade 160-192@0us:100G"), 1).completion_ps();
+    let sound = run(RUN, 1).completion_ps().expect("complete");
+    let gone = run(&format!("{RUN}fail 160-192@20us"), 1).completion_ps().expect("complete");
+    let slow = run(&format!("{RUN}degrade 160-192@0us:100G"), 1).completion_ps().expect("complete");
     assert!(gone < sound * 3 / 2, "{gone} ps instead of {sound}");
     assert!(slow < sound * 11 / 10, "{slow} ps instead of {sound}");
     let spray = nscc("path=spray,loss=rack");
-    let blind = run(&format!("{RUN}degrade 160-192@0us:100G|{spray}"), 1).completion_ps();
+    let blind = run(&format!("{RUN}degrade 160-192@0us:100G|{spray}"), 1)
+        .completion_ps()
+        .expect("complete");
     assert!(blind > sound * 3 / 2, "{blind} ps with spray");
 }
 
@@ -168,7 +174,9 @@ fn dead_paths_are_found_by_probes() {
     let us = |probe: &str| {
         let policy = nscc(&format!("path=spray,loss=rack,probe={probe}"));
         let mut took: Vec<u64> = (1..=3)
-            .map(|seed| run(&format!("{RUN}{policy}"), seed).completion_ps() / 1_000_000)
+            .map(|seed| {
+                run(&format!("{RUN}{policy}"), seed).completion_ps().expect("complete") / 1_000_000
+            })
             .collect();
         took.sort_unstable();
         took[1]
@@ -183,7 +191,9 @@ fn the_target_of_swift_grows_with_the_switches_on_the_way() {
     let completion = |hop: &str| {
         let policy =
             format!("policy cc=swift:target=500ns:range=0ns:hop={hop},path=spray,loss=rack");
-        run(&format!("workload permutation|nodes 128|bytes 4M|{policy}"), 1).completion_ps()
+        run(&format!("workload permutation|nodes 128|bytes 4M|{policy}"), 1)
+            .completion_ps()
+            .expect("complete")
     };
     let (counted, ignored) = (completion("3us"), completion("0ns"));
     // Five switches between most hosts, and a target that is less than their delay without `hop`.

@@ -99,8 +99,9 @@ fn ranks_that_take_no_time_are_as_quick_as_flows() {
     ] {
         let network = "topology leaf-spine|hosts-per-leaf 16|nodes 16|latency 100ns";
         let lines = format!("workload {workload}|{network}|bytes 4M|slot {slot}");
-        let ranks = run(&format!("{lines}|{free}"), 1).completion_ps();
-        let flows = run(&format!("{lines}|collectives flows"), 1).completion_ps();
+        let ranks = run(&format!("{lines}|{free}"), 1).completion_ps().expect("complete");
+        let flows =
+            run(&format!("{lines}|collectives flows"), 1).completion_ps().expect("complete");
         let (least, most) = (flows * (100 - percent) / 100, flows * (100 + percent) / 100);
         assert!((least..=most).contains(&ranks), "{workload}: {ranks} and {flows} ps");
     }
@@ -110,8 +111,9 @@ fn ranks_that_take_no_time_are_as_quick_as_flows() {
 #[test]
 fn slow_ranks_take_longer() {
     let lines = "workload ring-allreduce|nodes 8|bytes 4M";
-    let [quick, slow] = ["80G", "8G"]
-        .map(|rate| run(&format!("{lines}|combine {rate}|copy {rate}"), 1).completion_ps());
+    let [quick, slow] = ["80G", "8G"].map(|rate| {
+        run(&format!("{lines}|combine {rate}|copy {rate}"), 1).completion_ps().expect("complete")
+    });
     // At 8 Gb/s, 7 eighths of 4 MB take 3.5 ms to be combined.
     assert!(slow > 3_500_000_000 && quick * 4 < slow, "{quick} and {slow} ps");
 }

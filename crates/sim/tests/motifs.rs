@@ -52,7 +52,7 @@ fn a_mailbox_spares_the_trips_that_an_address_takes() {
     let time = |protocol: &str| {
         let lines = "workload halo3d26|grid 2x1x1|cells 8x4x4|compute 0ns|paths 1|nodes 2\
                      |topology leaf-spine|hosts-per-leaf 2|protocol ";
-        run(&format!("{lines}{protocol}")).completion_ps()
+        run(&format!("{lines}{protocol}")).completion_ps().expect("complete")
     };
     let (rvma, ordered, rdma) = (time("rvma"), time("rdma-ordered"), time("rdma"));
     // Command, two links, event; a packet of 128 bytes takes less than 6 ns on each link.
@@ -73,7 +73,7 @@ fn mailboxes_are_faster_and_adaptive_networks_carry_them() {
     ] {
         let time = |protocol| {
             let lines = format!("workload sweep3d|grid 4x4|{network}|protocol {protocol}");
-            run(&lines).completion_ps()
+            run(&lines).completion_ps().expect("complete")
         };
         let (rvma, rdma) = (time("rvma"), time("rdma"));
         assert!(2 * rdma > 3 * rvma, "{network}: {rdma} beside {rvma}");

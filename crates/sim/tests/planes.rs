@@ -40,10 +40,10 @@ const US: u64 = 1_000_000;
 fn two_wires_carry_twice_as_much() {
     for plane in ["fat-tree", "leaf-spine|hosts-per-leaf 4"] {
         let flow = "workload outcast|senders 1|bytes 16M|ecn off|queue 8M";
-        let one = run(&format!("topology {plane}|{flow}")).completion_ps();
+        let one = run(&format!("topology {plane}|{flow}")).completion_ps().expect("complete");
         let settings = settings(&format!("topology dual-plane|plane {plane}|{flow}"));
         let report = report(&settings, 1);
-        let two = report.completion_ps();
+        let two = report.completion_ps().expect("complete");
         // Twice as fast, apart from the latency.
         assert!((one * 49 / 100..one * 54 / 100 + 10 * US).contains(&two), "{two} beside {one}");
         let [first, second] = sent(&settings, &report);
@@ -80,11 +80,15 @@ fn one_path_has_one_wire() {
 fn a_plane_may_fail() {
     for plane in [0, 1] {
         let common = "topology dual-plane|bytes 4M";
-        let whole = run(common).completion_ps();
+        let whole = run(common).completion_ps().expect("complete");
         let settings = settings(&format!("{common}|fail plane-{plane}@20us"));
         let report = report(&settings, 1);
         assert!(report.lost_on_links > 0 && report.resent > 0);
-        assert!(report.completion_ps() < 12 * whole, "{} us", report.completion_ps() / US);
+        assert!(
+            report.completion_ps().expect("complete") < 12 * whole,
+            "{} us",
+            report.completion_ps().expect("complete") / US
+        );
         // 16 wires of 400 Gb/s carry 16 MB in 20 us, of 64 MB in total.
         let bytes = sent(&settings, &report);
         let (failed, other) = (bytes[plane], bytes[1 - plane]);
@@ -158,9 +162,12 @@ fn a_collective_takes_as_long_as_alone() {
         ("all-gather", "all-gather all 4M"),
         ("reduce-scatter", "reduce-scatter all 4M"),
     ] {
-        let alone =
-            run(&format!("{LEAF}|workload {name}|collectives flows|bytes 4M")).completion_ps();
-        let traced = report(&trace(LEAF, &format!("ranks 16\n{line}\n")), 1).completion_ps();
+        let alone = run(&format!("{LEAF}|workload {name}|collectives flows|bytes 4M"))
+            .completion_ps()
+            .expect("complete");
+        let traced = report(&trace(LEAF, &format!("ranks 16\n{line}\n")), 1)
+            .completion_ps()
+            .expect("complete");
         assert_eq!(traced, alone, "{name}");
     }
 }

@@ -47,13 +47,15 @@ fn what_a_full_queue_drops_is_sent_again() {
     // No further packet would have fit.
     let most = 256 * 1024;
     assert!((most - 4300..=most).contains(&report.receive_queue_bytes));
-    let seconds = report.completion_ps() as f64 / 1e12;
+    let seconds = report.completion_ps().expect("complete") as f64 / 1e12;
     let gbps = 7.0 * 8e-3 / seconds;
     assert!((12.0..20.0).contains(&gbps), "{gbps}");
     // Without a limit the same incast takes the line's rate.
     let free = run(&lines.replace("|drain 0:20G|receive-queue 256K", ""), 1);
     assert_eq!((free.dropped_at_hosts, free.receive_queue_bytes, free.pressures), (0, 0, 0));
-    assert!(free.completion_ps() * 4 < report.completion_ps());
+    assert!(
+        free.completion_ps().expect("complete") * 4 < report.completion_ps().expect("complete")
+    );
 }
 
 /// A limit of a period ends, and then the line's rate returns.

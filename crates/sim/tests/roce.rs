@@ -48,6 +48,17 @@ fn lost_packets_are_retransmitted() {
     }
 }
 
+/// The counts of data packets mean the same for every stack: all that were sent, and those of them
+/// that were retransmissions.
+#[test]
+fn retransmissions_are_among_the_data_packets_sent() {
+    for stack in ["fairway", "roce", "roce-irn"] {
+        let report = run(&format!("bytes 1M|queue 64M|ecn off|loss 1%|stack {stack}"));
+        assert!(report.resent > 0, "{stack}");
+        assert_eq!(report.data_sent - report.resent, packets(&report, 4096), "{stack}");
+    }
+}
+
 /// Go-back-N treats packets that overtake each other as losses; selective repeat does not.
 #[test]
 fn reordering_costs_go_back_n_only() {
@@ -55,7 +66,9 @@ fn reordering_costs_go_back_n_only() {
     let [all, missing] = ["roce", "roce-irn"].map(busy);
     assert!(all.resent > 1000, "{} resent", all.resent);
     assert!(missing.resent < 10, "{} resent", missing.resent);
-    assert!(all.completion_ps() > 2 * missing.completion_ps());
+    assert!(
+        all.completion_ps().expect("complete") > 2 * missing.completion_ps().expect("complete")
+    );
 }
 
 /// A queue pair has one path. With several queue pairs to a peer, flows use them in turn.
@@ -90,7 +103,11 @@ fn pauses_keep_everything_and_rates_keep_queues_short() {
     let line_ps = 12 * 8 * 1024 * 1024 * 20;
     assert!(2 * rates.pauses() < none.pauses(), "{} and {}", rates.pauses(), none.pauses());
     // Without rate control, the receiver's link is busy all the time.
-    assert!(none.completion_ps() < line_ps * 115 / 100, "{}", none.completion_ps());
+    assert!(
+        none.completion_ps().expect("complete") < line_ps * 115 / 100,
+        "{}",
+        none.completion_ps().expect("complete")
+    );
 }
 
 /// If a peer is cut off for good, the operations in flight to it and those posted later fail, and

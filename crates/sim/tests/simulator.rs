@@ -1,7 +1,7 @@
 //! Compares the simulator with results computed by hand, and with itself.
 
 use fairway_sim::topology::Network;
-use fairway_sim::traffic::{self, Flow};
+use fairway_sim::traffic::{self, After, Flow};
 use fairway_sim::{Clos, FRAME_BYTES, Marking, Overflow, Report, Routing, Scenario, Simulation};
 use fairway_ub::Profile;
 use fairway_ub::policy::{PathSpec, PolicySpec};
@@ -130,7 +130,7 @@ fn flows_that_share_a_link_share_its_rate() {
         scenario.policy = Some("cc=fixed:1M".parse().expect("a policy"));
         run(scenario)
     };
-    let alone = go(vec![Flow::new(4, 0, 4 << 20)]).completion_ps();
+    let alone = go(vec![Flow::new(4, 0, 4 << 20)]).completion_ps().expect("complete");
     let report = go(vec![Flow::new(4, 0, 4 << 20), Flow::new(8, 0, 4 << 20)]);
     for flow in &report.flows {
         let time = flow.completed_ps.expect("complete");
@@ -307,7 +307,11 @@ fn routings_differ_as_they_should() {
         };
         let data = (0..network.links.len()).filter(up).map(|port| report.ports[port].bytes);
         let data: Vec<u64> = data.collect();
-        (data.iter().copied().min(), data.iter().copied().max(), report.completion_ps())
+        (
+            data.iter().copied().min(),
+            data.iter().copied().max(),
+            report.completion_ps().expect("complete"),
+        )
     };
     let (_, _, one_path) = spread(Routing::Ecmp, 1);
     let (least, most, ecmp) = spread(Routing::Ecmp, 256);
@@ -363,4 +367,31 @@ fn partitions_do_not_change_the_result() {
             assert_eq!(simulation.run(u32::MAX, |_| ()), alone, "{parts} parts");
         }
     }
+}
+
+/// A run that is cut short has no completion, although one of its flows has.
+#[test]
+fn run_that_is_cut_short_has_no_completion_and_the_rate_of_its_length() {
+    let flows = || vec![Flow::new(0, 1, 4096), Flow::new(0, 15, 64 << 20)];
+    let short = Scenario { end_ps: 100 * US, ..scenario(tree(16), flows()) };
+    let report = Simulation::new(short, 1).expect("a run").run(u32::MAX, |_| ());
+    assert!(report.flows[0].completed_ps.is_some() && report.flows[1].completed_ps.is_none());
+    assert_eq!(report.completion_ps(), None);
+    assert_eq!(report.goodput_mbps(), 4096 * 8_000_000 / report.end_ps);
+    let report = run(scenario(tree(16), flows()));
+    assert_eq!(report.completion_ps(), report.flows[1].completed_ps);
+}
+
+/// Two flows that wait for each other have no event at all.
+#[test]
+fn run_without_events_reports_what_its_flows_wait_for() {
+    let after = |flow| vec![After { flow, delivered: true }];
+    let flows = [1, 0].map(|flow| Flow { after: after(flow), ..Flow::new(flow, 1 - flow, 4096) });
+    let mut run = Simulation::new(scenario(tree(2), flows.into()), 1).expect("a run");
+    assert!(!run.run(u32::MAX, |_| ()).is_complete());
+    let shortfall = run.shortfall().expect("two flows");
+    let text = shortfall.to_string();
+    assert!(shortfall.is_idle && !text.contains("more --end"), "{text}");
+    assert!(text.contains("Flow 0, 1 to 0, waits for flow 1. "), "{text}");
+    assert!(text.contains("Nothing is left to happen"), "{text}");
 }

@@ -60,7 +60,7 @@ fn results_match_the_golden_table() {
         writeln!(
             table,
             "{:>13}  {:>6}  {:>5}  {:>5}  {:>5}  {:>6}  {:>8}  {:>7}  {:016x}  {}",
-            report.completion_ps() / 1_000_000,
+            report.completion_ps().expect("complete") / 1_000_000,
             report.completion_times().p50 / 1_000_000,
             report.dropped + report.lost_on_links,
             report.trims(),

@@ -157,7 +157,7 @@ fn a_failed_link_is_passed_by() {
     assert!(alone > 0, "used until it failed");
     // Packets queued for the failed link, and packets on it in the other direction, are lost and
     // retransmitted.
-    assert!(report.completion_ps() < 2_000 * US);
+    assert!(report.completion_ps().expect("complete") < 2_000 * US);
     let (both, _) = cut(Some(60 * US));
     assert!(both > alone, "{both} after it came back, {alone} before");
 }
@@ -170,7 +170,7 @@ fn a_slower_link_is_slower() {
         if megabits > 0 {
             scenario.changes.push(Change { at_ps: 0, link: network.first_port[0], megabits });
         }
-        run(scenario).completion_ps()
+        run(scenario).completion_ps().expect("complete")
     };
     let (full, quarter) = (time(0), time(100_000));
     assert!((full * 38 / 10..full * 42 / 10).contains(&quarter), "{full} {quarter}");
@@ -191,7 +191,7 @@ fn collectives_take_as_long_as_their_steps() {
             // Steps are sequential: two links, and 32 packets of 4,096 bytes each.
             let steps = if kind == Collective::RingAllReduce { 14 } else { 7 };
             let step = 2 * US + 33 * 84_000;
-            let time = report.completion_ps();
+            let time = report.completion_ps().expect("complete");
             assert!((steps * step * 98 / 100..steps * step + 4 * US).contains(&time), "{time}");
         }
     }

@@ -33,10 +33,11 @@ def run(workload: Any = "permutation", *, hosts: Any = None, flows: bool = False
 
     Returns:
         A row for each run: the parameters that were given, `workload`, `seed`, `complete`, and the
-        figures of `fairway sim --json`, with names such as `completion_us` and `fct_us.p99`. With
-        `flows`, a row for each flow: the parameters, `flow`, `source`, `destination`, `bytes`,
-        the times `started_us` and `completed_us` of the simulation, and `fct_us`, the time between
-        them; a flow that has not completed has None there.
+        figures of `fairway sim --json`, with names such as `completion_us` and `fct_us.p99`; these
+        times are None in a run whose flows have not all completed. With `flows`, a row for each
+        flow: the parameters, `flow`, `source`, `destination`, `bytes`, the times `started_us` and
+        `completed_us` of the simulation, and `fct_us`, the time between them; a flow that has not
+        completed has None there.
 
     Raises:
         SweepError: The tool is not there, or refuses the settings; the message says why.
@@ -67,7 +68,8 @@ class Rows(List[Dict[str, Any]]):
         """Draws the rows, and returns the figure of matplotlib.
 
         Rows of runs: `y` (default: `completion_us`) over the parameter `x` (default: the last number
-        that was varied, or the seed), a line for each combination of the others. Rows of flows: how
+        that was varied, or the seed), a line for each combination of the others; runs without `y`,
+        because they did not finish, are left out, and the title counts them. Rows of flows: how
         large a part of the flows has `y` (default: `fct_us`) up to some value, likewise.
 
         Args:
@@ -97,6 +99,9 @@ class Rows(List[Dict[str, Any]]):
         groups = self._groups(x)
         for label, rows in groups.items():
             self._draw(axes, label, rows, (x, y))
+        missing = 0 if of_flows else sum(row.get(y) is None for row in self)
+        if missing:
+            axes.set_title(f"{missing} of {len(self)} runs did not complete and are left out")
         axes.set_xlabel(x or y)
         axes.set_ylabel("part of the flows" if x is None else y)
         if len(groups) > 1:

@@ -48,6 +48,12 @@ class SimTest(unittest.TestCase):
         self.assertEqual([row["fct_us"] for row in rows], [None] * 16)
         self.assertFalse(any(row["complete"] for row in rows))
 
+    def test_run_that_did_not_end_has_no_completion(self):
+        rows = fairway.sim.run(end=["3us", "1ms"], **SMALL)
+        self.assertEqual([row["complete"] for row in rows], [False, True])
+        self.assertEqual([row["completion_us"] is None for row in rows], [True, False])
+        self.assertEqual([row["fct_us.p50"] is None for row in rows], [True, False])
+
     def test_refused_settings_are_reported(self):
         with self.assertRaisesRegex(fairway.SweepError, "banana"):
             fairway.sim.run(banana=3)
@@ -73,6 +79,9 @@ class SimTest(unittest.TestCase):
         self.assertEqual(len(flows.get_axes()[0].get_lines()), 2)
         with self.assertRaisesRegex(ValueError, "no column 'banana'"):
             rows.plot(y="banana")
+        short = fairway.sim.run(end=["3us", "1ms"], **SMALL).plot().get_axes()[0]
+        self.assertIn("1 of 2 runs", short.get_title())
+        self.assertEqual(list(short.get_lines()[0].get_xdata()), ["1ms"])
 
 
 class PartsTest(unittest.TestCase):

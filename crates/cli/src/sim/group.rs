@@ -14,13 +14,15 @@ pub(super) fn value(group: &Group, report: &Report) -> Value {
     let mean = report.ranks_done_ps.map(|end| end / u64::from(group.rounds));
     let ends = report.ranks.iter().map(|rank| rank.calls.last().and_then(|call| call.1));
     let ends: Vec<u64> = ends.flatten().collect();
+    let have_all_ended = ends.len() == report.ranks.len();
     let (first, ends) = (ends.iter().copied().min(), Quantiles::of(ends));
+    let of_all = |ps: u64| have_all_ended.then(|| us(ps));
     json!({
         "call_us": mean.map(us),
         "bus_gbytes_per_second": mean.map(|ps| group.bus_bandwidth(ps) as f64 / 1e9),
         "first_end_us": first.map(us),
-        "median_end_us": us(ends.p50),
-        "last_end_us": us(ends.max),
+        "median_end_us": of_all(ends.p50),
+        "last_end_us": of_all(ends.max),
     })
 }
 

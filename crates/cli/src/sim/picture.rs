@@ -9,6 +9,9 @@
 //! | any, one run | rate of placed bytes and length of the queues over time |
 //! | several seeds | the same distributions by seed, and the metrics by seed |
 //! | a sweep | metrics over the values, with the spread of the seeds |
+//!
+//! A run that did not complete has no point among the metrics, and the title of the panel counts
+//! such runs. The line of a distribution of flows or calls ends at the part that completed.
 
 mod distribution;
 mod metrics;
@@ -34,7 +37,7 @@ pub(super) struct Run {
     seed: u64,
     /// The object that `--json` prints.
     value: Value,
-    /// Completion times of flows, and the time that each would take at its link's rate, in
+    /// Completion times of flows, and the time that each flow would take at its link's rate, in
     /// microseconds, ascending.
     flows: Vec<f64>,
     alone: Vec<f64>,
@@ -43,6 +46,8 @@ pub(super) struct Run {
     bound_us: Option<f64>,
     /// Times of the calls of each rank in microseconds, ascending.
     calls: Vec<f64>,
+    /// The part of the flows, or of the calls that have begun, that completed.
+    completed: f64,
     /// Rate of a host's link, in megabits per second.
     line_megabits: u64,
     /// Bus bandwidth in bytes per second of a call that takes one second.
@@ -58,15 +63,15 @@ impl Run {
     pub(super) fn new(outcome: &mut Outcome, value: &Value) -> Run {
         let report = &outcome.report;
         let flows = report.flows.iter().filter(|flow| flow.bytes > 0);
-        let (mut times, mut alone) = (Vec::new(), Vec::new());
-        for flow in flows {
-            if let Some(time) = flow.completion_time_ps() {
-                times.push(us(time));
-                alone.push(f64::from(flow.bytes) * 8.0 / outcome.line_megabits as f64);
-            }
-        }
-        let calls = report.ranks.iter().flat_map(|rank| &rank.calls);
-        let calls = calls.filter_map(|(from, to)| Some(us((*to)?.saturating_sub(*from))));
+        let line = outcome.line_megabits as f64;
+        let alone: Vec<f64> =
+            flows.clone().map(|flow| f64::from(flow.bytes) * 8.0 / line).collect();
+        let times: Vec<f64> = flows.filter_map(|flow| flow.completion_time_ps()).map(us).collect();
+        let begun = report.ranks.iter().flat_map(|rank| &rank.calls);
+        let calls = begun.clone().filter_map(|(from, to)| Some(us((*to)?.saturating_sub(*from))));
+        let calls: Vec<f64> = calls.collect();
+        let all = if calls.is_empty() { alone.len() } else { begun.count() };
+        let completed = times.len().max(calls.len()) as f64 / all.max(1) as f64;
         let second = 1_000_000_000_000;
         let workload = outcome.configuration.iter().find(|(name, _)| *name == "workload");
         Run {
@@ -77,7 +82,8 @@ impl Run {
             flows: thinned(times),
             alone: thinned(alone),
             bound_us: bound_us(report, outcome.line_megabits),
-            calls: thinned(calls.collect()),
+            calls: thinned(calls),
+            completed,
             line_megabits: outcome.line_megabits,
             bus_bytes: outcome.group.as_ref().map(|group| group.bus_bandwidth(second)),
             // Calls of a group are no operations of a trace.
@@ -89,6 +95,12 @@ impl Run {
             streams: report.streams.iter().map(|one| (one.source, one.destination)).collect(),
             history: outcome.history.take().unwrap_or_default(),
         }
+    }
+
+    /// True if the run was to complete something, and did not complete all of it.
+    fn is_incomplete(&self) -> bool {
+        let has_ended = self.number("/completion_us").is_some();
+        self.streams.is_empty() && !has_ended
     }
 
     /// A number of the run's JSON object, if it has one.
@@ -110,6 +122,14 @@ fn thinned(mut values: Vec<f64>) -> Vec<f64> {
     }
     let last = values.len() - 1;
     (0..POINTS).map(|at| values[at * last / (POINTS - 1)]).collect()
+}
+
+/// Text behind the title of a panel of metrics: how many of the runs are left out.
+fn left_out(runs: &[Run]) -> String {
+    match runs.iter().filter(|run| run.is_incomplete()).count() {
+        0 => String::new(),
+        count => format!(" ({count} of {} runs did not complete and are left out)", runs.len()),
+    }
 }
 
 fn bound_us(report: &Report, line_megabits: u64) -> Option<f64> {

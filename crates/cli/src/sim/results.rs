@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use fairway_sim::{Quantiles, Report, Simulation, Stack};
+use fairway_sim::{FlowResult, Report, Simulation, Stack};
 use serde_json::{Value, json};
 
 use super::picture::{self, Run};
@@ -24,8 +24,8 @@ pub(super) struct Printer<'a> {
     csv: Lines,
     series: Lines,
     stream_series: Lines,
-    /// Completion times of the combination that is being printed.
-    completions: Vec<u64>,
+    /// Completion times of the combination that is being printed; `None` if a run did not finish.
+    completions: Vec<Option<u64>>,
     /// The combination; `None` before the first.
     combination: Option<Combination>,
     /// What a picture will show, if one is to be drawn.
@@ -84,14 +84,17 @@ impl Printer<'_> {
 
     /// Prints the spread of the seeds of a combination.
     fn sum_up(&mut self) -> Result<(), Failure> {
-        let mut completions = std::mem::take(&mut self.completions);
-        completions.sort_unstable();
-        let ([least, .., most], false) = (completions.as_slice(), self.json) else { return Ok(()) };
-        let median = completions[completions.len() / 2];
-        let [least, median, most] = [*least, median, *most].map(us);
-        let count = completions.len();
+        let all = std::mem::take(&mut self.completions);
+        let mut complete: Vec<u64> = all.iter().copied().flatten().collect();
+        complete.sort_unstable();
+        let (count, seeds) = (complete.len(), all.len());
+        let (true, false, [least, ..]) = (seeds > 1, self.json, complete.as_slice()) else {
+            return Ok(());
+        };
+        let [least, median, most] = [*least, complete[count / 2], complete[count - 1]].map(us);
+        let of = if count < seeds { format!("{count} complete of ") } else { String::new() };
         process::print(&format!(
-            "{count} seeds: completion {median} us median, {least} to {most}\n"
+            "{of}{seeds} seeds: completion {median} us median, {least} to {most}\n"
         ))
     }
 
@@ -158,7 +161,17 @@ pub(super) fn missing(simulation: &Simulation, failed: u64) -> String {
     }
     let scenario = simulation.scenario();
     let links_fail = scenario.changes.iter().any(|change| change.megabits == 0);
+    let (round_trip_ps, peer_dead_ps) =
+        (scenario.base_rtt_ps(), scenario.profile.unwrap_or_default().peer_dead.as_ps());
+    let is_far = scenario.stack == Stack::Fairway && round_trip_ps >= peer_dead_ps;
+    let distance = format!(
+        "a round trip takes {} s, and a NIC waits {} s for a peer (peer_dead): give the links a \
+         shorter --latency",
+        round_trip_ps as f64 / 1e12,
+        peer_dead_ps as f64 / 1e12,
+    );
     let cause = match (links_fail, scenario.stack == Stack::Fairway) {
+        _ if is_far => distance.as_str(),
         (true, true) => {
             "their links were gone for longer than a NIC waits for a peer: let them come back sooner"
         }
@@ -210,18 +223,31 @@ pub(super) fn us(ps: u64) -> f64 {
     ps as f64 / 1e6
 }
 
+/// A value as text; a dash for what is missing.
+pub(super) fn shown(value: &Value) -> String {
+    if value.is_null() { String::from("-") } else { value.to_string() }
+}
+
+/// Completion times of some of the flows; null unless there are such flows, and all have completed.
+fn completion_times(report: &Report, is_wanted: impl Fn(&FlowResult) -> bool) -> Value {
+    let mut flows = report.flows.iter().filter(|flow| flow.bytes > 0 && is_wanted(flow)).peekable();
+    let is_complete = flows.peek().is_some() && flows.all(|flow| flow.completed_ps.is_some());
+    let times = report.completion_times_of(is_wanted);
+    let time = |ps: u64| is_complete.then(|| us(ps));
+    json!({
+        "p50": time(times.p50),
+        "p99": time(times.p99),
+        "p999": time(times.p999),
+        "max": time(times.max),
+    })
+}
+
 fn value(outcome: &Outcome) -> Value {
     let report = &outcome.report;
-    let fct = report.completion_times();
     let wall = outcome.wall.as_secs_f64();
     let flows = report.flows.iter().filter(|flow| flow.bytes > 0);
     let complete = flows.clone().filter(|flow| flow.completed_ps.is_some()).count();
     let busiest = report.busiest();
-    let quantiles = |fct: Quantiles| {
-        json!({
-            "p50": us(fct.p50), "p99": us(fct.p99), "p999": us(fct.p999), "max": us(fct.max),
-        })
-    };
     let mut value = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "configuration": configuration::value(&outcome.configuration),
@@ -229,14 +255,10 @@ fn value(outcome: &Outcome) -> Value {
         "flows": flows.count(),
         "flows_completed": complete,
         "failed": report.failed,
-        "completion_us": us(report.completion_ps()),
-        "fct_us": quantiles(fct),
-        "fct_busiest_us": quantiles(
-            report.completion_times_of(|flow| Some(flow.destination) == busiest)
-        ),
-        "fct_others_us": quantiles(
-            report.completion_times_of(|flow| Some(flow.destination) != busiest)
-        ),
+        "completion_us": report.completion_ps().map(us),
+        "fct_us": completion_times(report, |_| true),
+        "fct_busiest_us": completion_times(report, |flow| Some(flow.destination) == busiest),
+        "fct_others_us": completion_times(report, |flow| Some(flow.destination) != busiest),
         "goodput_gbps": report.goodput_mbps() as f64 / 1e3,
         "drops": report.dropped,
         "lost_on_links": report.lost_on_links,
@@ -302,6 +324,7 @@ fn receive_queue(report: &Report) -> Value {
     })
 }
 
+/// The results of a run as text.
 fn text(value: &Value) -> String {
     let queue = value.get("receive_queue").map_or(String::new(), |queue| {
         format!(
@@ -316,7 +339,9 @@ fn text(value: &Value) -> String {
     let outcome = match value.get("ranks") {
         Some(ranks) => format!(
             "seed {}: {ranks} ranks sent {} messages in {} us",
-            value["seed"], value["messages"], value["completion_us"]
+            value["seed"],
+            value["messages"],
+            shown(&value["completion_us"])
         ),
         None => format!(
             "seed {}: {} of {} flows in {} us, {} Gb/s together\n  \
@@ -324,12 +349,12 @@ fn text(value: &Value) -> String {
             value["seed"],
             value["flows_completed"],
             value["flows"],
-            value["completion_us"],
+            shown(&value["completion_us"]),
             value["goodput_gbps"],
-            fct["p50"],
-            fct["p99"],
-            fct["p999"],
-            fct["max"],
+            shown(&fct["p50"]),
+            shown(&fct["p99"]),
+            shown(&fct["p999"]),
+            shown(&fct["max"]),
         ),
     };
     format!(

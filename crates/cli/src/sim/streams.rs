@@ -64,6 +64,8 @@ pub(super) fn value(report: &Report, line_megabits: u64) -> Value {
     let rates = report.streams.iter().map(|stream| stream.megabits_over(span) as f64);
     let rates: Vec<f64> = rates.collect();
     let each = report.streams.iter().map(|stream| {
+        // No message completes in no time: without one, the quantiles are 0.
+        let latency = |ps: u64| (stream.latency.max > 0).then(|| us(ps));
         json!({
             "source": stream.source,
             "destination": stream.destination,
@@ -71,10 +73,10 @@ pub(super) fn value(report: &Report, line_megabits: u64) -> Value {
             "size": stream.bytes,
             "gbps": stream.megabits() as f64 / 1e3,
             "bytes": stream.placed_bytes,
-            "p50_us": us(stream.latency.p50),
-            "p99_us": us(stream.latency.p99),
-            "p999_us": us(stream.latency.p999),
-            "max_us": us(stream.latency.max),
+            "p50_us": latency(stream.latency.p50),
+            "p99_us": latency(stream.latency.p99),
+            "p999_us": latency(stream.latency.p999),
+            "max_us": latency(stream.latency.max),
         })
     });
     let control = &report.control;
@@ -124,14 +126,17 @@ pub(super) fn text(run: &Value, streams: &Value) -> String {
         streams["utilisation"].as_f64().unwrap_or(0.0),
     );
     for (number, stream) in streams["each"].as_array().into_iter().flatten().enumerate().take(16) {
+        let time = |name: &str| {
+            stream[name].as_f64().map_or(String::from("-"), |time| format!("{time:.2}"))
+        };
         text += &format!(
-            "  {number:>4}: {}-{} {:>8} B {:>9.3} Gb/s, {:>9.2} us median, {:>9.2} p99\n",
+            "  {number:>4}: {}-{} {:>8} B {:>9.3} Gb/s, {:>9} us median, {:>9} p99\n",
             stream["source"],
             stream["destination"],
             stream["size"],
             stream["gbps"].as_f64().unwrap_or(0.0),
-            stream["p50_us"].as_f64().unwrap_or(0.0),
-            stream["p99_us"].as_f64().unwrap_or(0.0),
+            time("p50_us"),
+            time("p99_us"),
         );
     }
     text

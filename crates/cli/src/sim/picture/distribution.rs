@@ -27,29 +27,30 @@ pub(super) fn by_seed(runs: &[Run]) -> Option<Panel> {
     let mut series = Vec::new();
     if runs.len() > SEEDS {
         let name = format!("{what}, all seeds");
-        series.push(curve(name, Style::Line, super::thinned(all), (unit, factor)));
+        let share = runs.iter().map(|run| run.completed).sum::<f64>() / runs.len() as f64;
+        series.push(curve(name, Style::Line, super::thinned(all), (unit, factor), share));
     } else {
         for run in runs {
             let name = match runs {
                 [_] => what.to_owned(),
                 _ => format!("seed {}", run.seed),
             };
-            series.push(curve(name, Style::Line, times(run), (unit, factor)));
+            series.push(curve(name, Style::Line, times(run), (unit, factor), run.completed));
         }
     }
     if is_calls {
         if let Some(ideal) = first.ideal_call_us() {
             let name = String::from("bus bandwidth = link rate");
-            series.push(curve(name, Style::Ideal, vec![ideal], (unit, factor)));
+            series.push(curve(name, Style::Ideal, vec![ideal], (unit, factor), 1.0));
         }
     } else {
         let name = String::from("each flow alone at link rate");
-        series.push(curve(name, Style::Ideal, first.alone.clone(), (unit, factor)));
+        series.push(curve(name, Style::Ideal, first.alone.clone(), (unit, factor), 1.0));
         // Flows of one length that share nothing have the same bound.
         let differs = |bound: &f64| first.alone.last().is_none_or(|last| bound > last);
         if let Some(bound) = first.bound_us.filter(differs) {
             let name = String::from("busiest host at link rate");
-            series.push(curve(name, Style::Bound, vec![bound], (unit, factor)));
+            series.push(curve(name, Style::Bound, vec![bound], (unit, factor), 1.0));
         }
     }
     let kind = if is_calls { "calls" } else { "flows" };
@@ -67,13 +68,20 @@ pub(super) fn by_seed(runs: &[Run]) -> Option<Panel> {
     })
 }
 
-/// The steps of a distribution of ascending values; of a single one, a vertical line.
-fn curve(name: String, style: Style, values: Vec<f64>, (unit, factor): (&str, f64)) -> Series {
+/// The steps of a distribution of ascending values, which are the least `share` of all values; of a
+/// single one, a vertical line.
+fn curve(
+    name: String,
+    style: Style,
+    values: Vec<f64>,
+    (unit, factor): (&str, f64),
+    share: f64,
+) -> Series {
     let count = values.len() as f64;
-    let point = |at: usize, share: f64| {
-        let time = values[at] / factor;
-        let title = format!("{name}: {:.1} % within {time:.3} {unit}", share * 100.0);
-        Point::new(time, share, title)
+    let point = |at: usize, part: f64| {
+        let (time, part) = (values[at] / factor, part * share);
+        let title = format!("{name}: {:.1} % within {time:.3} {unit}", part * 100.0);
+        Point::new(time, part, title)
     };
     let start = (!values.is_empty()).then(|| point(0, 0.0));
     let points = (0..values.len()).map(|at| point(at, (at + 1) as f64 / count));

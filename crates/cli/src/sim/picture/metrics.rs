@@ -15,7 +15,8 @@ const BUS: Metric = ("bus bandwidth", "/group/bus_gbytes_per_second", "GB/s");
 
 /// The panels of a kind of result: a title, and what is drawn in it.
 fn kinds(runs: &[Run]) -> Vec<(&'static str, Vec<Metric>)> {
-    let has = |path: &str| runs.iter().any(|run| run.number(path).is_some_and(|value| value > 0.0));
+    let has =
+        |path: &str| runs.iter().any(|run| number(run, path).is_some_and(|value| value > 0.0));
     if has(CALL.1) {
         return vec![("Time of a call", vec![CALL]), ("Bus bandwidth", vec![BUS])];
     }
@@ -34,12 +35,18 @@ fn kinds(runs: &[Run]) -> Vec<(&'static str, Vec<Metric>)> {
     kinds
 }
 
+/// A metric of a run, unless the run did not complete: its time and its rate are of what was done
+/// by the end, and not comparable with those of others.
+fn number(run: &Run, path: &str) -> Option<f64> {
+    run.number(path).filter(|_| !run.is_incomplete())
+}
+
 /// Metrics of runs that differ in their seeds.
 pub(super) fn by_seed(runs: &[Run]) -> Vec<Panel> {
     let panel = |(title, metrics): (&str, Vec<Metric>)| {
         let series = metrics.iter().map(|(name, path, unit)| {
             let points = runs.iter().filter_map(|run| {
-                let value = run.number(path)?;
+                let value = number(run, path)?;
                 let title = format!("{name}, seed {}: {value:.3} {unit}", run.seed);
                 Some(Point::new(run.seed as f64, value, title))
             });
@@ -50,7 +57,7 @@ pub(super) fn by_seed(runs: &[Run]) -> Vec<Panel> {
         let ticks = ticks.map(|run| (run.seed as f64, run.seed.to_string()));
         let x = Axis { label: String::from("seed"), ticks: ticks.collect(), ..Axis::default() };
         Panel {
-            title: format!("{title}, by seed"),
+            title: format!("{title}, by seed{}", super::left_out(runs)),
             x,
             y: Axis::linear(format!("{title} ({})", metrics[0].2)),
             series: series.collect(),
@@ -86,7 +93,7 @@ pub(super) fn over_values(runs: &[Run]) -> Vec<Panel> {
                 let points = values.iter().enumerate();
                 let points = points.filter_map(|(at, value)| {
                     let numbers =
-                        members(value).iter().filter_map(|run| run.number(metric.1)).collect();
+                        members(value).iter().filter_map(|run| number(run, metric.1)).collect();
                     median(numbers, places.at[at], &format!("{name}, {value}"), metric.2)
                 });
                 series.push(Series { points: points.collect(), name, style: Style::Marks });
@@ -99,7 +106,7 @@ pub(super) fn over_values(runs: &[Run]) -> Vec<Panel> {
         let is_log = places.is_log && least > 0.0 && most / least > 10.0;
         series.extend(ideal);
         panels.push(Panel {
-            title: format!("{title} over {name}"),
+            title: format!("{title} over {name}{}", super::left_out(runs)),
             x: places.axis(name, &values),
             y: Axis {
                 is_log,
@@ -186,7 +193,7 @@ struct Places {
 impl Places {
     /// Numbers have the places of numbers, other values come one after the other.
     fn new(values: &[String]) -> Places {
-        let numbers: Option<Vec<f64>> = values.iter().map(|value| number(value)).collect();
+        let numbers: Option<Vec<f64>> = values.iter().map(|value| parsed(value)).collect();
         let Some(at) = numbers else {
             let at = (0..values.len()).map(|at| at as f64).collect();
             return Places { at, is_log: false };
@@ -203,8 +210,8 @@ impl Places {
     }
 }
 
-/// The number of a value such as `16`, `64K`, `0.1%`, `400G` or `10us`; `None` for a word.
-fn number(text: &str) -> Option<f64> {
+/// The number of a text such as `16`, `64K`, `0.1%`, `400G` or `10us`; `None` for a word.
+fn parsed(text: &str) -> Option<f64> {
     let end = text.find(|character: char| !character.is_ascii_digit() && character != '.');
     let (digits, unit) = text.split_at(end.unwrap_or(text.len()));
     let factor = match unit {

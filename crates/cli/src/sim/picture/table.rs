@@ -1,7 +1,8 @@
-//! The rows of a page: a line for each run.
+//! The rows of a page: a line for each run, with a dash for what a run has not.
 
 use super::Run;
 use crate::plot::Table;
+use crate::sim::results::shown;
 
 /// Headings, and where the JSON object of a run has the values.
 const COLUMNS: [(&str, &str); 17] = [
@@ -35,9 +36,8 @@ pub(super) fn of(runs: &[Run]) -> Table {
     let row = |run: &Run| {
         let values = run.combination.iter().map(|(_, value)| value.clone());
         let values = values.chain([run.seed.to_string()]);
-        let numbers = columns
-            .iter()
-            .map(|(_, path)| run.value.pointer(path).map_or(String::new(), ToString::to_string));
+        let numbers =
+            columns.iter().map(|(_, path)| run.value.pointer(path).map_or(String::new(), shown));
         values.chain(numbers).collect()
     };
     Table { head, rows: runs.iter().map(row).collect() }
