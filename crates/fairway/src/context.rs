@@ -234,7 +234,9 @@ impl Context {
     /// [`Error::NoListener`], within a third of a second, if the network reports that no program
     /// listens there; [`Error::Unanswered`] if no answer arrives within `timeout`;
     /// [`Error::Refused`] if the peer refuses the connection; [`Error::UnknownHost`] if a name has
-    /// no address; or a limit. If all of several addresses fail, the error is that of the first.
+    /// no address; [`Error::Parameter`] if the context is bound to none of the address's family, or
+    /// a link-local address has no link and this host has several; or a limit. If all of several
+    /// addresses fail, the error is that of the first.
     pub fn connect(
         &self,
         server: impl Into<ServerAddress>,
