@@ -1,7 +1,7 @@
-//! An ICMP message "fragmentation needed", which any host can send, must not shorten packets.
+//! ICMP messages, which any host can send, must not shorten packets, and fail no socket.
 //!
-//! The test requires the superuser: it runs in a separate network namespace, because the kernel
-//! remembers the message for ten minutes.
+//! The tests require the superuser: they run in a separate network namespace, because the kernel
+//! remembers the message "fragmentation needed" for ten minutes.
 
 #[path = "../../fairway/tests/common/superuser.rs"]
 mod superuser;
@@ -44,8 +44,13 @@ fn checksum(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// Reports that a packet between two ports was too long for the path.
-fn forge(from: u16, to: u16) -> io::Result<()> {
+/// Code of "fragmentation needed".
+const TOO_LONG: u8 = 4;
+/// Codes that Linux reports to a connected socket at once; the others mean failures that may pass.
+const REPORTED: [u8; 10] = [2, 3, 6, 7, 8, 9, 10, 13, 14, 15];
+
+/// Reports, with this code, that a packet between two ports did not reach its destination.
+fn forge(code: u8, from: u16, to: u16) -> io::Result<()> {
     let here = Ipv4Addr::LOCALHOST.octets();
     let mut quoted = vec![0x45, 0, 0x23, 0x28, 0, 0, 0x40, 0, 64, 17, 0, 0];
     quoted.extend(here);
@@ -55,7 +60,7 @@ fn forge(from: u16, to: u16) -> io::Result<()> {
     quoted.extend(from.to_be_bytes());
     quoted.extend(to.to_be_bytes());
     quoted.extend([0x23, 0x14, 0, 0]);
-    let mut message = vec![3, 4, 0, 0, 0, 0];
+    let mut message = vec![3, code, 0, 0, 0, 0];
     message.extend(CLAIMED.to_be_bytes());
     message.extend(quoted);
     let sum = checksum(&message);
@@ -107,7 +112,7 @@ fn demand_that_packets_stay_long() {
     };
     let (mut one, mut other) = (bind(), bind());
     let (from, to) = (one.local_addrs()[0], other.local_addrs()[0]);
-    forge(from.port(), to.port()).expect("the superuser may send ICMP");
+    forge(TOO_LONG, from.port(), to.port()).expect("the superuser may send ICMP");
     assert_eq!(believed(to), CLAIMED.into(), "the kernel does not believe it: nothing is tested");
     let link = mtu_towards(from, &to).expect("a route");
     assert!(link > LONG, "{link} bytes");
@@ -122,12 +127,54 @@ fn demand_that_packets_stay_long() {
     assert_eq!((arrival.segments(), arrival.segment(0).len()), (1, LONG + 4));
 }
 
-#[test]
-fn forged_report_of_a_short_path_changes_no_length() {
-    // The test runs on a separate thread, because it leaves the namespace of the others.
-    let ended = std::thread::spawn(|| match enter_namespace() {
-        true => demand_that_packets_stay_long(),
+/// Receives after one report with each code, and sends a train of two packets after another.
+fn demand_that_reports_are_counted() {
+    let mut port = UdpPort::bind_one((Ipv4Addr::LOCALHOST, 0).into(), 1 << 20).expect("a port");
+    let other = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let to = other.local_addr().expect("its address");
+    let socket = port.add_socket_towards((Ipv4Addr::LOCALHOST, 0).into(), to).expect("a socket");
+    let from = port.local_addrs()[socket];
+    let mut train = port.new_train();
+    for header in [&[1, 2, 3, 4], &[5, 6, 7, 8]] {
+        // SAFETY: no bytes.
+        train.push(header, unsafe { RawSlice::new(header.as_ptr(), 0) }).expect("it fits");
+    }
+    let segments = port.features().segmentation;
+    let mut buffer = ReceiveBuffer::new();
+    let mut received = [0; 16];
+    for code in REPORTED {
+        let report = || forge(code, from.port(), to.port()).expect("the superuser may send ICMP");
+        let before = port.counters().icmp_errors;
+        report();
+        assert!(port.receive(socket, &mut buffer).expect("a report is no failure").is_none());
+        report();
+        let sent = port.send(socket, &to.into(), &train).expect("a report is no failure");
+        assert_eq!((sent, port.features().segmentation), (Sent::All, segments), "code {code}");
+        assert_eq!(port.counters().icmp_errors, before + 2, "code {code}");
+        for packet in [[1, 2, 3, 4], [5, 6, 7, 8]] {
+            let length = other.recv(&mut received).expect("it arrives");
+            assert_eq!(received[..length], packet, "code {code}");
+        }
+    }
+    assert_eq!(port.counters().gso_fallbacks, 0);
+}
+
+/// Runs a test on a separate thread, because it leaves the namespace of the others.
+fn in_namespace(test: fn()) {
+    let ended = std::thread::spawn(move || match enter_namespace() {
+        true => test(),
         false => superuser::skip("loopback in a network namespace"),
     });
     ended.join().expect("the test in the namespace");
+}
+
+#[test]
+fn forged_report_of_a_short_path_changes_no_length() {
+    in_namespace(demand_that_packets_stay_long);
+}
+
+/// Regression test: such a report ended a relay, or made it send packets one by one for good.
+#[test]
+fn reports_of_the_network_are_counted_whatever_their_code() {
+    in_namespace(demand_that_reports_are_counted);
 }

@@ -72,8 +72,12 @@ impl UdpPort {
                 | libc::ENETUNREACH
                 | libc::EHOSTDOWN
                 | libc::ENETDOWN
+                | libc::ENONET
                 | libc::EMSGSIZE
-                | libc::EPROTO => {
+                | libc::EPROTO
+                | libc::ENOPROTOOPT
+                | libc::EOPNOTSUPP
+                | libc::EACCES => {
                     self.counters.icmp_errors += 1;
                 }
                 _ => return Err(error),

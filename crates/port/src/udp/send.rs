@@ -78,6 +78,9 @@ enum Trouble {
     Network,
     /// The packet is longer than the link accepts.
     TooLong,
+    /// A report of the network on an earlier packet; or, if repeated calls return it, too, a
+    /// refusal of the kernel.
+    Unclear,
     /// The kernel possibly refuses to segment.
     Refused,
     Other,
@@ -97,7 +100,8 @@ impl Trouble {
             | libc::ENONET
             | libc::EPERM => Trouble::Network,
             libc::EMSGSIZE => Trouble::TooLong,
-            libc::EIO | libc::EINVAL | libc::ENOPROTOOPT | libc::EOPNOTSUPP => Trouble::Refused,
+            libc::ENOPROTOOPT | libc::EOPNOTSUPP | libc::EPROTO | libc::EACCES => Trouble::Unclear,
+            libc::EIO | libc::EINVAL => Trouble::Refused,
             _ => Trouble::Other,
         }
     }
@@ -123,7 +127,7 @@ impl UdpPort {
             return self.send_single_file(socket, to, train);
         }
         let mut failed = None;
-        for _ in 0..ATTEMPTS {
+        for attempt in 1..=ATTEMPTS {
             self.counters.send_calls += 1;
             let Err(error) = self.send_once(socket, to, train) else {
                 self.count_sent(train.len(), train.bytes());
@@ -138,11 +142,12 @@ impl UdpPort {
                 // The error may be an old one that was returned instead of sending, so the call is
                 // repeated.
                 Trouble::Network => self.counters.icmp_errors += 1,
+                Trouble::Unclear if attempt < ATTEMPTS => self.counters.icmp_errors += 1,
                 Trouble::TooLong => return Err(self.too_long(socket, to, train.segment_size())),
-                Trouble::Refused if train.len() > 1 => {
+                Trouble::Unclear | Trouble::Refused if train.len() > 1 => {
                     return self.fall_back(socket, to, train);
                 }
-                Trouble::Refused | Trouble::Other => return Err(error),
+                Trouble::Unclear | Trouble::Refused | Trouble::Other => return Err(error),
             }
             failed = Some(error);
         }
@@ -226,10 +231,11 @@ impl UdpPort {
                     }
                     Trouble::Again => {}
                     Trouble::Network => self.counters.icmp_errors += 1,
+                    Trouble::Unclear if attempts + 1 < ATTEMPTS => self.counters.icmp_errors += 1,
                     Trouble::TooLong => {
                         return Err(self.too_long(socket, to, train.packet_len(sent)));
                     }
-                    Trouble::Refused | Trouble::Other => return Err(error),
+                    Trouble::Unclear | Trouble::Refused | Trouble::Other => return Err(error),
                 },
             }
             attempts += 1;
