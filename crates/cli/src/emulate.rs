@@ -3,6 +3,7 @@
 mod flows;
 mod frame;
 mod network;
+mod program;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

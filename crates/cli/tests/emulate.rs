@@ -232,6 +232,30 @@ fn transfers_over_64_and_256_paths_survive_a_link_that_fails() {
     }
 }
 
+/// Regression test: the command went on without its network.
+#[test]
+fn command_that_still_runs_at_the_end_is_ended() {
+    if !is_possible() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let file = scratch.path("network.txt");
+    std::fs::write(&file, LEAF_SPINE).unwrap();
+    let prefix = format!("fwt{}end", std::process::id());
+    let mut command = Command::new(FAIRWAY);
+    command.args(["emulate", "--json", "--prefix", &prefix, "--topology"]).arg(&file);
+    command.args(["--duration", "100ms", "--", "sh", "-c", "echo $$; exec sleep 60"]);
+    let output = command.output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("it still ran") && error.contains("--duration"), "{error}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let [number, report] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
+    assert!(!Path::new("/proc").join(number).exists(), "process {number} is still there");
+    let report: Value = serde_json::from_str(report).expect("the report");
+    assert!(report["delivered"].is_u64(), "{report}");
+}
+
 #[test]
 fn networks_that_cannot_be_emulated_are_refused_with_the_reason() {
     let scratch = Scratch::new();

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fairway_port::Tun;
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::flows::Flows;
 use super::frame;
+use super::program::{End, GRACE, Program};
 use crate::args::EmulateOptions;
 use crate::failure::Failure;
 use crate::input;
@@ -41,22 +42,28 @@ pub(super) fn run(options: &EmulateOptions, file: &Path) -> Result<(), Failure> 
     process::catch_signals();
     let hosts = Hosts::make(&options.prefix, network.hosts())?;
     super::announce(&hosts.describe(), options.json)?;
-    let mut child = None;
-    if let Some((program, arguments)) = options.command.split_first() {
-        let mut command = Command::new(program);
+    let mut program = None;
+    if let Some((name, arguments)) = options.command.split_first() {
+        let mut command = Command::new(name);
         command.args(arguments).env("FAIRWAY_NAMESPACES", hosts.names.join(" "));
-        let started = command.spawn();
-        child = Some(started.map_err(|error| Failure::io(format!("start {program}"), &error))?);
+        program = Some(Program::start(&mut command)?);
     }
     let flows = Flows::default();
     let mut relay = Relay { tuns: &hosts.tuns, flows, strays: 0, refused: 0 };
-    let outcome = relay.run(&mut network, options.duration, child.as_mut());
-    let status = outcome?;
+    let outcome = relay.run(&mut network, options.duration, program.as_mut());
+    let end = program.as_mut().map(|program| program.end(GRACE)).transpose();
+    outcome?;
+    let end = end.map_err(|error| Failure::io("wait for the command", &error))?;
     relay.report(&network, options.json)?;
-    match status {
-        Some(status) if !status.success() => {
-            Err(Failure::failed(format!("{}: {status}", options.command.join(" "))))
+    let command = options.command.join(" ");
+    match end {
+        Some(End::Itself(status)) if !status.success() => {
+            Err(Failure::failed(format!("{command}: {status}")))
         }
+        Some(End::CutOff(status)) => Err(Failure::failed(format!(
+            "{command}: it still ran when the emulation was to end, and was stopped ({status}): \
+             give a longer --duration, or none"
+        ))),
         _ => Ok(()),
     }
 }
@@ -183,14 +190,13 @@ struct Relay<'a> {
 }
 
 impl Relay<'_> {
-    /// Carries packets until it is stopped; returns the command's exit status, if there is a
-    /// command.
+    /// Carries packets until it is stopped, or until the program, if there is one, has ended.
     fn run(
         &mut self,
         network: &mut Emulation,
         duration: Option<Duration>,
-        mut child: Option<&mut Child>,
-    ) -> Result<Option<std::process::ExitStatus>, Failure> {
+        mut program: Option<&mut Program>,
+    ) -> Result<(), Failure> {
         // The kernel's default timer slack of 50 us would be as long as a long link here.
         // SAFETY: a number is handed over, and concerns this thread only.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
@@ -207,15 +213,12 @@ impl Relay<'_> {
             network.advance(now, |host, bytes, marked| self.hand_out(host, bytes, marked));
             if looked.elapsed() >= LOOK {
                 looked = Instant::now();
-                if let Some(child) = child.as_mut() {
-                    let ended = child.try_wait();
-                    let ended = ended.map_err(|error| Failure::io("wait for it", &error))?;
-                    if ended.is_some() {
-                        return Ok(ended);
-                    }
-                }
-                if process::stopping() || duration.is_some_and(|span| start.elapsed() >= span) {
-                    return Ok(None);
+                let ended = program.as_mut().map_or(Ok(false), |program| program.has_ended());
+                let is_over = ended.map_err(|error| Failure::io("wait for the command", &error))?
+                    || process::stopping()
+                    || duration.is_some_and(|span| start.elapsed() >= span);
+                if is_over {
+                    return Ok(());
                 }
             }
             if !took {
