@@ -37,6 +37,7 @@ mod input;
 mod mailbox;
 mod net;
 mod nic;
+mod outcome;
 mod paths;
 mod perf;
 mod plot;

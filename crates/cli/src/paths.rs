@@ -1,9 +1,10 @@
-//! Paths that do not work, and networks that silently drop long packets.
+//! Paths that do not work, networks that silently drop long packets, and connections that stand
+//! still.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use fairway::{LongPackets, PathStats, Peer};
+use fairway::{Context, LongPackets, PathStats, Peer};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -144,6 +145,59 @@ impl Watch {
     }
 }
 
+/// Longest time for which nothing may cross a connection while operations are under way.
+pub(crate) const STANDSTILL: Duration = Duration::from_secs(20);
+/// Most of the time between two calls that counts: a process that was stopped for a while does not
+/// know what the network has done meanwhile.
+const SEEN_MAX: Duration = Duration::from_millis(500);
+
+/// Measures for how long nothing has crossed a connection. An operation may take any time to
+/// complete over a slow network; but then its packets are acknowledged.
+pub(crate) struct Progress {
+    /// Largest number of packets so far that have crossed.
+    crossed: u64,
+    /// Time that has been spent waiting since then.
+    still: Duration,
+    /// Times of the last call, and of the last look at the number of packets.
+    called_at: Instant,
+    looked_at: Instant,
+}
+
+impl Progress {
+    pub(crate) fn new(now: Instant) -> Progress {
+        Progress { crossed: 0, still: Duration::ZERO, called_at: now, looked_at: now }
+    }
+
+    /// Notes that an operation has completed.
+    pub(crate) fn note(&mut self, now: Instant) {
+        (self.still, self.called_at) = (Duration::ZERO, now);
+    }
+
+    /// Returns how long nothing has crossed. `crossed`, which is called at intervals, returns the
+    /// number of packets that have.
+    pub(crate) fn standstill(&mut self, now: Instant, crossed: impl FnOnce() -> u64) -> Duration {
+        self.still += now.saturating_duration_since(self.called_at).min(SEEN_MAX);
+        self.called_at = now;
+        if now.saturating_duration_since(self.looked_at) >= LOOK_EVERY {
+            self.looked_at = now;
+            let crossed = crossed();
+            if crossed > self.crossed {
+                (self.crossed, self.still) = (crossed, Duration::ZERO);
+            }
+        }
+        self.still
+    }
+}
+
+/// Number of data packets that have crossed the only connection of a context, in both directions.
+pub(crate) fn crossed(context: &Context, peer: &Peer) -> u64 {
+    let engine = context.counters().engine;
+    // A packet that is repeated as a tail loss probe is not declared lost first; and a packet that
+    // was declared lost may arrive after all.
+    let sent = acknowledged(peer).saturating_sub(engine.tail_probes) + engine.lost_revoked;
+    sent + engine.data_received
+}
+
 /// Number of packets that the peer has acknowledged.
 fn acknowledged(peer: &Peer) -> u64 {
     let stats = peer.stats();
@@ -172,6 +226,27 @@ mod tests {
         };
         assert_eq!([looks(1), looks(10), looks(40)], [(0, 1), (0, 10), (0, 40)]);
         assert_eq!(looks(41), (1, 40));
+    }
+
+    /// Regression test: a copy over a link of 4 Mb/s ended because none of its 16 MiB under way was
+    /// complete after 20 seconds.
+    #[test]
+    fn connection_whose_packets_cross_does_not_stand_still() {
+        let start = Instant::now();
+        let mut progress = Progress::new(start);
+        let mut at = |ms, crossed| {
+            progress.standstill(start + Duration::from_millis(ms), || crossed).as_millis()
+        };
+        for second in 1..60 {
+            assert_eq!(at(second * 1000, 1 + second), 0, "a packet each second");
+        }
+        assert_eq!(at(3_600_000, 60), 500, "the process was stopped for an hour");
+        assert_eq!(at(3_600_100, 61), 600, "too early for another look");
+        assert_eq!(at(3_600_500, 61), 0);
+        assert_eq!((at(3_601_000, 0), at(3_601_500, 61)), (500, 1000), "nothing more has crossed");
+        progress.note(start + Duration::from_millis(3_601_600));
+        let later = start + Duration::from_millis(3_601_700);
+        assert_eq!(progress.standstill(later, || 0), Duration::from_millis(100));
     }
 
     #[test]

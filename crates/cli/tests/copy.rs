@@ -291,14 +291,31 @@ fn an_interrupted_client_and_an_ended_server_leave_nothing() {
     let mut client = Running::start(&arguments);
     server.line("receiving 'name'");
     assert_eq!(client.end(), 1);
-    client.line("interrupted");
+    client.line("interrupted: nothing is left");
     // Another client can copy to the same name at once, while the end of the first is being
     // detected.
     let client = Running::start(&arguments);
     server.line("receiving 'name'");
     assert_eq!(server.end(), 0);
     assert_eq!(scratch.served(), [""; 0]);
-    client.line("look what became of the server");
+    let line = client.line("look whether it was stopped");
+    assert!(line.ends_with("nothing is left on the server under that name"), "{line}");
+}
+
+#[test]
+fn older_file_survives_a_copy_that_is_to_replace_it_and_fails() {
+    let scratch = Scratch::new();
+    let (mut server, address) = serve(&scratch, &[]);
+    std::fs::write(scratch.path("in/name"), "old").expect("write");
+    scratch.file("source", 8_000_000);
+    let (source, target) = (scratch.text("source"), format!("{address}/name"));
+    let client =
+        Running::start(&["copy", "--overwrite", "--emulate", "rate=10M", &source, &target]);
+    server.line("receiving 'name'");
+    assert_eq!(server.end(), 0);
+    assert_eq!(std::fs::read(scratch.path("in/name")).expect("it is there"), b"old");
+    let line = client.line("look whether it was stopped");
+    assert!(line.contains("it is as it was") && !line.contains("nothing"), "{line}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fairway::{Context, JettyOptions, Memory, Peer, Rights, Segment, SegmentKey, Status};
+use fairway::{Context, Error, JettyOptions, Memory, Peer, Rights, Segment, SegmentKey, Status};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
@@ -13,7 +13,8 @@ use crate::args::CopyOptions;
 use crate::failure::Failure;
 use crate::mailbox::Mailbox;
 use crate::net::SERVE;
-use crate::paths::{DeadPaths, LOOK_EVERY, Watch};
+use crate::outcome::Reason;
+use crate::paths::{DeadPaths, LOOK_EVERY, Progress, STANDSTILL, Watch, crossed};
 use crate::printable::printable_reason;
 use crate::process;
 
@@ -23,8 +24,6 @@ const WRITE_BYTES: u64 = 1 << 20;
 const DEPTH: u64 = 16;
 /// Longest time that the server may take to allocate space, to hash, or to make the file durable.
 const TIMEOUT: Duration = Duration::from_secs(300);
-/// Time without an acknowledgement after which the server is considered gone.
-const SILENCE: Duration = Duration::from_secs(20);
 /// Interval of the checks for an interruption.
 const STEP: Duration = Duration::from_millis(100);
 
@@ -36,7 +35,7 @@ pub(crate) fn copy(options: &CopyOptions) -> Result<(), Failure> {
     process::catch_signals();
     let (context, peer) = options.net.connect(server, &SERVE, &options.connection)?;
     let mailbox = Mailbox::new(&context, None, MESSAGE_BYTES)?;
-    let client = Client { context, peer, mailbox };
+    let client = Client { context, peer, mailbox, overwrite: options.overwrite };
     let result = client.copy(&source, name, options);
     if result.is_err() {
         // Without this message, the server would keep the file until it times out this client.
@@ -96,6 +95,8 @@ struct Client {
     context: Context,
     peer: Peer,
     mailbox: Mailbox,
+    /// Whether a file of that name may exist on the server.
+    overwrite: bool,
 }
 
 impl Client {
@@ -141,15 +142,19 @@ impl Client {
         let jetty = self.context.create_jetty(JettyOptions::default().depth(2 * DEPTH as u32))?;
         let bar = progress(segment.len(), options.json);
         let (mut posted, mut done, mut in_flight) = (0, 0, 0);
-        let (mut completions, mut last) = (Vec::new(), Instant::now());
-        let watch = Watch::new(&self.peer);
+        let (mut completions, begun) = (Vec::new(), Instant::now());
+        let (watch, mut progress) = (Watch::new(&self.peer), Progress::new(begun));
         while done < segment.len() {
             while in_flight < DEPTH && posted < segment.len() {
                 let end = (posted + WRITE_BYTES).min(segment.len());
                 let local = segment.slice(posted..end);
-                jetty.write(&self.peer, local, key.at(posted), end - posted)?;
-                in_flight += 1;
-                posted = end;
+                match jetty.write(&self.peer, local, key.at(posted), end - posted) {
+                    Ok(_) => (in_flight, posted) = (in_flight + 1, end),
+                    // The WRITEs under way complete with the reason.
+                    Err(Error::PeerGone { .. }) if in_flight > 0 => break,
+                    Err(Error::PeerGone { .. }) => return Err(self.lost(Status::PeerClosed)),
+                    Err(error) => return Err(error.into()),
+                }
             }
             if jetty.poll(&mut completions) == 0 {
                 completions.extend(jetty.wait(STEP).ok());
@@ -160,32 +165,56 @@ impl Client {
                 }
                 in_flight -= 1;
                 done += completion.id.value();
-                last = Instant::now();
+                progress.note(Instant::now());
             }
             bar.set_position(done);
             if process::stopping() {
-                return Err(Failure::failed("interrupted: nothing is left on the server"));
+                return Err(Failure::failed(format!("interrupted: {}", self.what_is_left())));
             }
             if done == 0
-                && last.elapsed() > LOOK_EVERY
-                && let Some(failure) = watch.black_hole(&self.peer, segment.len(), last.elapsed())
+                && begun.elapsed() > LOOK_EVERY
+                && let Some(failure) = watch.black_hole(&self.peer, segment.len(), begun.elapsed())
             {
                 return Err(failure);
             }
-            if last.elapsed() > SILENCE {
-                return Err(self.lost(Status::PeerDead));
+            let crossed = || crossed(&self.context, &self.peer);
+            if progress.standstill(Instant::now(), crossed) >= STANDSTILL {
+                return Err(self.failed(&format!(
+                    "nothing has arrived there for {STANDSTILL:?}: look what became of the server \
+                     and the network, and copy again"
+                )));
             }
         }
         bar.finish_and_clear();
         Ok(())
     }
 
+    /// Explains the status of a WRITE that has failed.
     fn lost(&self, status: Status) -> Failure {
-        Failure::failed(format!(
-            "writing to {} ended with {status:?}: look what became of the server, and copy again; \
-             nothing is left there under that name",
-            self.peer.address()
-        ))
+        match Reason::of(&self.context, &self.peer, status) {
+            Reason::Status(Status::LocalMemory) => self.failed(
+                "the source can't be read to its end: look whether it has become shorter or its \
+                 disk fails, and copy again",
+            ),
+            Reason::Status(Status::RemoteAccess | Status::RemoteRights) => self.failed(
+                "the server takes no more of the file: look whether it was stopped or its disk \
+                 fails, and copy again",
+            ),
+            reason => self.failed(&reason.text()),
+        }
+    }
+
+    fn failed(&self, why: &str) -> Failure {
+        let (server, left) = (self.peer.address(), self.what_is_left());
+        Failure::failed(format!("writing to {server} failed: {why}; {left}"))
+    }
+
+    /// What the server has under the file's name after a failure.
+    fn what_is_left(&self) -> &'static str {
+        match self.overwrite {
+            false => "nothing is left on the server under that name",
+            true => "if the server has a file of that name, it is as it was",
+        }
     }
 
     fn send(&self, message: &Message) -> Result<(), Failure> {

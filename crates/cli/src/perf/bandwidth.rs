@@ -20,8 +20,8 @@ pub(super) const WARM_UP_MAX: Duration = Duration::from_millis(300);
 const CHECK_SHARE: u32 = 50;
 /// Least time between two of the target's checks.
 const CHECK_PAUSE: Duration = Duration::from_millis(2);
-/// Time without a completion after which a run fails.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
+/// Longest wait for the target's last check.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Progress of a run.
 pub(super) struct Flow {
@@ -40,10 +40,6 @@ pub(super) struct Flow {
     checked: Option<u32>,
 }
 
-/// Number of polls without a completion before a run fails, so that a process that was stopped for
-/// a while does not fail.
-pub(super) const POLLS_MIN: u64 = 10_000;
-
 /// Runs the operations of a session.
 pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Measured, Failure> {
     let start = Instant::now();
@@ -53,7 +49,7 @@ pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Me
     };
     let mut flow = Flow::new(session, checks(session).then_some(start));
     let mut measured_from = (start, 0);
-    let (mut last, mut idle, mut completions) = (start, 0, Vec::new());
+    let mut completions = Vec::new();
     let mut warm = warm_up.is_zero();
     let mut look_at = start + LOOK_EVERY;
     loop {
@@ -72,7 +68,7 @@ pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Me
             break;
         }
         if session.jetty.poll(&mut completions) > 0 {
-            (last, idle) = (now, 0);
+            session.progress.note(now);
             for completion in completions.drain(..) {
                 session.succeeded(&completion)?;
                 if completion.kind != CompletionKind::Receive {
@@ -82,16 +78,9 @@ pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Me
         } else if flow.done == 0 && now > look_at {
             look_at = now + LOOK_EVERY;
             session.check_network(now - start)?;
-        } else if now - last > TIMEOUT && idle > POLLS_MIN {
-            let counters = session.link.context.counters();
-            let (nic, port) = (counters.nic, counters.port);
-            return Err(Failure::failed(format!(
-                "nothing was completed for {TIMEOUT:?}, checked {idle} times: look what became of the \
-                 server (here: {} polls, {} packets sent, {} received, last error {:?})",
-                nic.polls, port.packets_sent, port.packets_received, counters.last_error
-            )));
+        } else {
+            session.check_progress(now)?;
         }
-        idle += 1;
         flow.poll_check(session)?;
     }
     let (from, before) = measured_from;
@@ -233,7 +222,7 @@ fn post<'p>(
         }
         Ok(())
     });
-    Ok(posted?)
+    posted.map_err(|error| session.not_posted(error))
 }
 
 /// Posts one operation.

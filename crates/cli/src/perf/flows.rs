@@ -7,7 +7,7 @@ use fairway::{Completion, CompletionKind, Policies, ProcessorStats};
 use fairway_policy::{PolicySpec, SchedulerSpec, Share};
 use serde_json::{Value, json};
 
-use super::bandwidth::{Flow, POLLS_MIN, TIMEOUT, WARM_UP_MAX, WARM_UP_PART};
+use super::bandwidth::{Flow, WARM_UP_MAX, WARM_UP_PART};
 use super::contexts::Server;
 use super::initiator::{Link, Session, judge, plan};
 use super::operation::Operation;
@@ -331,7 +331,6 @@ fn lane<'a>(
 /// Runs all flows. Returns the measured time in seconds.
 fn drive(lanes: &mut [Lane<'_>], warm_up: Duration, time: Duration) -> Result<f64, Failure> {
     let start = Instant::now();
-    let (mut last, mut idle) = (start, 0_u64);
     let mut measured: Option<Instant> = None;
     let mut completions: Vec<Completion> = Vec::new();
     let mut seconds = None;
@@ -369,11 +368,12 @@ fn drive(lanes: &mut [Lane<'_>], warm_up: Duration, time: Duration) -> Result<f6
         if seconds.is_some() && !busy {
             break;
         }
-        (last, idle) = if any { (now, 0) } else { (last, idle + 1) };
-        if now - last > TIMEOUT && idle > POLLS_MIN {
-            return Err(Failure::failed(format!(
-                "nothing was completed for {TIMEOUT:?}: look what became of the server"
-            )));
+        // All flows have one connection, so the first one watches for all.
+        if let Some(first) = lanes.first_mut() {
+            match any {
+                true => first.session.progress.note(now),
+                false => first.session.check_progress(now)?,
+            }
         }
     }
     Ok(seconds.unwrap_or_default())

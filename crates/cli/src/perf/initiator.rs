@@ -1,9 +1,9 @@
 //! The initiator: connects, runs one session per row, and reports.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fairway::{
-    Builder, Completion, Context, Jetty, JettyOptions, Order, Peer, PortCounters, Rights,
+    Builder, Completion, Context, Error, Jetty, JettyOptions, Order, Peer, PortCounters, Rights,
     SegmentKey, Status,
 };
 
@@ -17,7 +17,8 @@ use crate::args::PerfOptions;
 use crate::failure::Failure;
 use crate::mailbox::Mailbox;
 use crate::net::{self, PERF};
-use crate::paths::{DeadPaths, Watch};
+use crate::outcome::Reason;
+use crate::paths::{DeadPaths, Progress, STANDSTILL, Watch, crossed};
 use crate::printable::printable_reason;
 use crate::trace::{AtSignal, Tracer};
 
@@ -57,6 +58,7 @@ pub(super) struct Session<'a> {
     reads: u64,
     /// Used to diagnose a run in which nothing completes.
     watch: Watch,
+    pub(super) progress: Progress,
 }
 
 /// Results of a session.
@@ -333,6 +335,7 @@ impl<'a> Session<'a> {
             tally: Tally::default(),
             reads: 0,
             watch: Watch::new(&link.peer),
+            progress: Progress::new(Instant::now()),
         })
     }
 
@@ -393,12 +396,41 @@ impl<'a> Session<'a> {
         if completion.status == Status::Success {
             return Ok(());
         }
+        Err(self.lost(completion.status))
+    }
+
+    /// Explains an operation that has failed.
+    fn lost(&self, status: Status) -> Failure {
+        let Link { context, peer, .. } = self.link;
+        let (name, size, server) = (self.run.operation.name(), self.run.size, peer.address());
+        let what = format!("a {name} of {size} bytes to {server}");
+        Reason::of(context, peer, status).failure(&what)
+    }
+
+    /// Explains why an operation could not be posted.
+    pub(super) fn not_posted(&self, error: Error) -> Failure {
+        match error {
+            Error::PeerGone { .. } => self.lost(Status::PeerClosed),
+            other => other.into(),
+        }
+    }
+
+    /// Fails if nothing has crossed the connection for too long.
+    pub(super) fn check_progress(&mut self, now: Instant) -> Result<(), Failure> {
+        let Link { context, peer, .. } = self.link;
+        if self.progress.standstill(now, || crossed(context, peer)) < STANDSTILL {
+            return Ok(());
+        }
+        let counters = context.counters();
+        let (nic, port) = (counters.nic, counters.port);
         Err(Failure::failed(format!(
-            "a {} of {} bytes to {} ended with {:?}: look what became of the server",
-            self.run.operation.name(),
-            self.run.size,
-            self.link.peer.address(),
-            completion.status
+            "nothing has arrived at {}, or from there, for {STANDSTILL:?}: look what became of the \
+             server (here: {} polls, {} packets sent, {} received, last error {:?})",
+            peer.address(),
+            nic.polls,
+            port.packets_sent,
+            port.packets_received,
+            counters.last_error
         )))
     }
 

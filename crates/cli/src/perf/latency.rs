@@ -20,7 +20,7 @@ const WARM_UP: u64 = 200;
 pub(super) const TIMES_MAX: u64 = 8_000_000;
 /// Number of operations between two comparisons of a slot by the target.
 const CHECK_EVERY: u64 = 1024;
-/// Time after which an operation is considered failed.
+/// Longest wait for the target to compare a slot.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Runs the operations of a session.
@@ -97,6 +97,7 @@ impl<'s, 'a> Pinger<'s, 'a> {
         loop {
             if self.session.jetty.poll(&mut self.completions) > 0 {
                 let time = start.elapsed();
+                self.session.progress.note(start + time);
                 for completion in self.completions.drain(..) {
                     self.session.succeeded(&completion)?;
                     self.session.compare(slot, &completion)?;
@@ -107,12 +108,13 @@ impl<'s, 'a> Pinger<'s, 'a> {
         }
     }
 
-    /// Fails if an operation takes too long.
-    fn late(&self, start: Instant) -> Result<(), Failure> {
-        if self.number == 1 && start.elapsed() > LOOK_EVERY {
-            self.session.check_network(start.elapsed())?;
+    /// Fails if an operation that began at `start` can't complete.
+    fn late(&mut self, start: Instant) -> Result<(), Failure> {
+        let now = Instant::now();
+        if self.number == 1 && now - start > LOOK_EVERY {
+            self.session.check_network(now - start)?;
         }
-        late(start)
+        self.session.check_progress(now)
     }
 
     /// Waits for the peer's message, and for the completion of this side's, in any order.
@@ -135,6 +137,7 @@ impl<'s, 'a> Pinger<'s, 'a> {
             }
             answered = self.arrivals.pop().map(|arrival| (now, arrival.buffer)).or(answered);
             if let (Some((time, place)), true) = (answered, completed) {
+                self.session.progress.note(start + time);
                 self.accept(sent, place)?;
                 return Ok(time);
             }
@@ -163,7 +166,11 @@ impl<'s, 'a> Pinger<'s, 'a> {
         self.session.request_check(slot)?;
         let start = Instant::now();
         while self.session.poll_check()?.is_none() {
-            late(start)?;
+            if start.elapsed() > TIMEOUT {
+                return Err(Failure::failed(format!(
+                    "the target compared nothing within {TIMEOUT:?}: look what became of it"
+                )));
+            }
         }
         Ok(())
     }
@@ -192,13 +199,4 @@ impl Answers {
             None => Ok(session.jetty.post_receive(local, u64::from(place))?),
         }
     }
-}
-
-fn late(start: Instant) -> Result<(), Failure> {
-    if start.elapsed() < TIMEOUT {
-        return Ok(());
-    }
-    Err(Failure::failed(format!(
-        "an operation did not complete within {TIMEOUT:?}: look what became of the server"
-    )))
 }
