@@ -62,6 +62,7 @@ pub fn command() -> clap::Command {
 /// Runs the tool with this process's arguments. Exit status: 0 success, 1 failure (also of a
 /// verification), 2 usage.
 pub fn main() -> ExitCode {
+    process::survive_file_limit();
     match parse().and_then(|arguments| run(arguments.command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -31,13 +31,16 @@ struct Slots {
 }
 
 impl Slots {
-    /// Enough buffers for `peers` peers, each of which uses as many as it may.
+    /// Enough buffers for `peers` peers, each of which uses as many as it may; or as many as a
+    /// context has, if that is fewer.
     fn for_peers(peers: u32) -> Slots {
-        let messages = u64::from(Limits::default().message_slots);
-        Slots {
-            out: u64::from(peers) * OUT_EACH,
-            receives: u64::from(peers) * messages + u64::from(peers),
-        }
+        let limits = Limits::default();
+        let messages = u64::from(limits.message_slots);
+        let (out, receives) = (OUT_EACH, messages + 1);
+        // Other Jetties take the rest.
+        let most = u64::from(limits.completions.min(limits.receives)) / 8 * 7;
+        let peers = u64::from(peers).min(most / (out + receives));
+        Slots { out: peers * out, receives: peers * receives }
     }
 
     /// Largest number of completions for all buffers.
@@ -146,7 +149,28 @@ impl Mailbox {
         slot_bytes: u64,
     ) -> Result<Self, Error> {
         let peers = if number.is_some() { Limits::default().channels } else { 1 };
-        let slots = Slots::for_peers(peers);
+        Mailbox::with(context, number, slot_bytes, Slots::for_peers(peers))
+    }
+
+    /// Creates a mailbox at the Jetty with this well-known number, of a context that has room for
+    /// `peers` peers ([`fairway::Builder::room_for_peers`]).
+    pub(crate) fn for_peers(
+        context: &Context,
+        number: u32,
+        slot_bytes: u64,
+        peers: u32,
+    ) -> Result<Self, Error> {
+        // A third more are connections of other addresses.
+        let peers = (peers.saturating_mul(4) / 3).max(Limits::default().channels);
+        Mailbox::with(context, Some(number), slot_bytes, Slots::for_peers(peers))
+    }
+
+    fn with(
+        context: &Context,
+        number: Option<u32>,
+        slot_bytes: u64,
+        slots: Slots,
+    ) -> Result<Self, Error> {
         let depth = slots.completions();
         let jetty = context.create_jetty(JettyOptions::default().number(number).depth(depth))?;
         let memory = |count| Memory::zeroed((count * slot_bytes) as usize);

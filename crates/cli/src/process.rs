@@ -37,6 +37,24 @@ pub(crate) fn catch_signals() {
     }
 }
 
+/// Makes a write past the longest length of a file (`ulimit -f`) fail with EFBIG instead of ending
+/// the process. Programs that this process starts are ended by it as ever.
+pub(crate) fn survive_file_limit() {
+    extern "C" fn handle(_: libc::c_int) {}
+    // A signal that is ignored would be so in other programs, too; a handler ends with this one.
+    let handler = handle as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    // SAFETY: the handler does nothing.
+    unsafe { libc::signal(libc::SIGXFSZ, handler) };
+}
+
+/// Longest length of a file that this process may write, in bytes; `None` if any length.
+pub(crate) fn file_limit() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: there is room for the answer.
+    let found = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
+    (found && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
 /// Sleeps for `span`, or until a signal requests the end of the process; true in that case.
 pub(crate) fn stopped_within(span: Duration) -> bool {
     let since = Instant::now();

@@ -255,6 +255,20 @@ fn one_address_leaves_a_part_of_the_disk_to_others() {
     copy("127.0.1.1", "other").ok();
 }
 
+/// Regression test: a file counted again each time it was replaced.
+#[test]
+fn replaced_files_take_no_further_part_of_the_disk() {
+    let scratch = Scratch::new();
+    let Some(_disk) = SmallDisk::mount(&scratch) else { return };
+    let (_server, address) = serve(&scratch, &["--keep-free=0"]);
+    let bytes = scratch.file("source", 1_000_000);
+    let (source, target) = (scratch.text("source"), format!("{address}/name"));
+    for _ in 0..10 {
+        fairway(&["copy", "--overwrite", &source, &target]).ok();
+    }
+    assert_eq!(std::fs::read(scratch.path("in/name")).expect("it is there"), bytes);
+}
+
 /// A file system in memory, of 4 MiB, mounted over the folder that is served.
 struct SmallDisk(std::ffi::CString);
 
@@ -316,6 +330,47 @@ fn older_file_survives_a_copy_that_is_to_replace_it_and_fails() {
     assert_eq!(std::fs::read(scratch.path("in/name")).expect("it is there"), b"old");
     let line = client.line("look whether it was stopped");
     assert!(line.contains("it is as it was") && !line.contains("nothing"), "{line}");
+}
+
+/// Regression test: SIGXFSZ ended the server, and a temporary file stayed.
+#[test]
+fn limit_of_a_files_length_refuses_one_file_and_ends_nothing() {
+    let scratch = Scratch::new();
+    let script = "ulimit -f 1024; exec \"$0\" \"$@\"";
+    let directory = scratch.text("in");
+    let server = Running::start_by(
+        std::process::Command::new("sh")
+            .args(["-c", script, env!("CARGO_BIN_EXE_fairway"), "serve", "--dir", &directory])
+            .args(["--bind", "127.0.0.1:0", "--keep-free=0", "--datapath=udp"]),
+    );
+    let address = server.address();
+    scratch.file("large", 3_000_000);
+    let bytes = scratch.file("small", 1000);
+    let copy = |name: &str| {
+        let (source, target) = (scratch.text(name), format!("{address}/{name}"));
+        fairway(&["copy", "--datapath=udp", &source, &target])
+    };
+    copy("large").fails(1, &["refuses", "'large'", "ulimit -f", "LimitFSIZE="]);
+    copy("small").ok();
+    assert_eq!(std::fs::read(scratch.path("in/small")).expect("it is there"), bytes);
+    assert_eq!(scratch.served(), ["small"]);
+}
+
+/// Regression test: there were never more than 64 connections, of which one address had three
+/// quarters.
+#[test]
+fn server_has_room_for_as_many_clients_as_files() {
+    let scratch = Scratch::new();
+    let (_server, address) = serve(&scratch, &["--max-files=100", "--paths=1", "--sockets=1"]);
+    let client = fairway::Context::builder()
+        .bind(std::net::Ipv4Addr::LOCALHOST.into())
+        .room_for_peers(100)
+        .paths(1);
+    let client = client.sockets(1).datapath(fairway::DatapathKind::Udp).build().expect("a context");
+    for number in 1..=100 {
+        let connected = client.connect(address.as_str(), common::DEADLINE);
+        connected.unwrap_or_else(|error| panic!("connection {number}: {error}"));
+    }
 }
 
 #[test]

@@ -6,14 +6,16 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::limits::{KeepFree, Place};
+use super::limits::{FileId, KeepFree, Place};
 use super::message::NAME_BYTES;
 use super::refusal::Refusal;
 use super::stale;
 use crate::printable::printable;
+use crate::process;
 
 /// Number of the next temporary file of this process.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -101,16 +103,22 @@ impl Incoming {
         // SAFETY: the descriptor is open.
         match unsafe { libc::posix_fallocate(self.file.as_raw_fd(), 0, length) } {
             0 => Ok(()),
-            code => Err(Refusal::Space {
-                size: self.size,
-                name: self.shown.clone(),
-                error: io::Error::from_raw_os_error(code),
-            }),
+            code => Err(self.no_room(code, process::file_limit())),
         }
     }
 
-    /// Makes the file durable and renames it to its final name.
-    pub(super) fn keep(mut self) -> Result<(), Refusal> {
+    /// Why no space could be allocated, from the error and the longest length of a file.
+    fn no_room(&self, code: i32, limit: Option<u64>) -> Refusal {
+        let (size, name) = (self.size, self.shown.clone());
+        match limit.filter(|limit| code == libc::EFBIG && *limit < size) {
+            Some(limit) => Refusal::FileLimit { size, name, limit },
+            None => Refusal::Space { size, name, error: io::Error::from_raw_os_error(code) },
+        }
+    }
+
+    /// Makes the file durable and renames it to its final name. Returns which file it is, and which
+    /// one it has replaced.
+    pub(super) fn keep(mut self) -> Result<(FileId, Option<FileId>), Refusal> {
         let name = self.shown.clone();
         let failed = |error| Refusal::File { doing: "store", name: name.clone(), error };
         // SAFETY: the descriptor is open.
@@ -118,6 +126,8 @@ impl Incoming {
             return Err(failed(io::Error::last_os_error()));
         }
         self.file.sync_all().map_err(failed)?;
+        let metadata = self.file.metadata().map_err(failed)?;
+        let found = status(&self.parent, &self.name).ok();
         let renamed = self.rename();
         if renamed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists) {
             return Err(Refusal::Exists(name));
@@ -127,7 +137,10 @@ impl Incoming {
         // SAFETY: the descriptor is open. A directory that can't be synced is no reason to say
         // that the file is not there.
         unsafe { libc::fsync(self.parent.as_raw_fd()) };
-        Ok(())
+        // A file with another name still takes its space.
+        let replaced = found.filter(|found| found.st_nlink == 1);
+        let replaced = replaced.map(|found| FileId::new(found.st_dev, found.st_ino));
+        Ok((FileId::new(metadata.dev(), metadata.ino()), replaced))
     }
 
     fn rename(&self) -> io::Result<()> {
@@ -208,25 +221,27 @@ fn refuse_existing(
     shown: &str,
     overwrite: bool,
 ) -> Result<(), Refusal> {
+    match status(parent, name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Refusal::File { doing: "look for", name: shown.to_owned(), error }),
+        Ok(found) if found.st_mode & libc::S_IFMT == libc::S_IFDIR => {
+            Err(Refusal::Directory(shown.to_owned()))
+        }
+        Ok(_) if overwrite => Ok(()),
+        Ok(_) => Err(Refusal::Exists(shown.to_owned())),
+    }
+}
+
+/// What the directory has under a name. Links are not followed.
+fn status(parent: &OwnedFd, name: &CString) -> io::Result<libc::stat> {
     let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: an open descriptor, a string that ends, and room for the answer.
-    let found = unsafe {
+    result(unsafe {
         let flags = libc::AT_SYMLINK_NOFOLLOW;
         libc::fstatat(parent.as_raw_fd(), name.as_ptr(), status.as_mut_ptr(), flags)
-    };
-    if found != 0 {
-        let error = io::Error::last_os_error();
-        return match error.kind() {
-            io::ErrorKind::NotFound => Ok(()),
-            _ => Err(Refusal::File { doing: "look for", name: shown.to_owned(), error }),
-        };
-    }
+    })?;
     // SAFETY: the call succeeded and has filled it.
-    let kind = unsafe { status.assume_init() }.st_mode & libc::S_IFMT;
-    if kind == libc::S_IFDIR {
-        return Err(Refusal::Directory(shown.to_owned()));
-    }
-    if overwrite { Ok(()) } else { Err(Refusal::Exists(shown.to_owned())) }
+    Ok(unsafe { status.assume_init() })
 }
 
 fn open_at(directory: RawFd, name: &CString, flags: i32, mode: u32) -> io::Result<OwnedFd> {
@@ -257,6 +272,33 @@ mod tests {
         let refused = refusal(300).expect_err("too long");
         assert!(refused.contains("could not look for 'shown'"), "{refused}");
         assert_eq!(refusal(255), Ok(()), "there is no such file");
+    }
+
+    #[test]
+    fn limit_of_a_files_length_is_named() {
+        let folder = std::env::temp_dir();
+        let directory = Directory::open(&folder).expect("a directory");
+        let (parent, file) = (directory.0, File::open(&folder).expect("a directory"));
+        let name = || CString::new("fairway-test-nothing").expect("no NUL");
+        let incoming = Incoming {
+            parent,
+            temporary: name(),
+            name: name(),
+            shown: "large".into(),
+            file,
+            size: 1000,
+            mode: 0,
+            overwrite: false,
+            kept: false,
+        };
+        let refusal = |code, limit| incoming.no_room(code, limit).to_string();
+        let limited = refusal(libc::EFBIG, Some(999));
+        for word in ["'large' has 1000 bytes", "more than 999:", "ulimit -f", "LimitFSIZE="] {
+            assert!(limited.contains(word), "no '{word}' in: {limited}");
+        }
+        for other in [refusal(libc::EFBIG, None), refusal(libc::ENOSPC, Some(999))] {
+            assert!(other.contains("no room for 1000"), "{other}");
+        }
     }
 
     #[test]

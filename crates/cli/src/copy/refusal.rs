@@ -62,6 +62,20 @@ pub(super) enum Refusal {
         /// Error of the operating system.
         error: io::Error,
     },
+    /// The server may write no file of that length.
+    #[error(
+        "'{name}' has {} bytes, and no file that the server writes may have more than {}: have it \
+         started with a higher limit (`ulimit -f`, or LimitFSIZE= of systemd)",
+        show_size(*.size), show_size(*.limit)
+    )]
+    FileLimit {
+        /// Size of the file.
+        size: u64,
+        /// The file's name.
+        name: String,
+        /// Longest length of a file that the server may write.
+        limit: u64,
+    },
     /// As many files are arriving as are allowed.
     #[error(
         "as many files are arriving as this server takes at once ({0}): try again later, or have \

@@ -54,8 +54,11 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
         .peer_dead(span(options.peer_dead))
         .keep_alive(span(options.peer_dead / KEEP_ALIVES));
     let builder = options.net.builder(SERVE.port, None).profile(profile);
+    // Each file comes by a connection of its own, and all may come from one address.
+    let builder = builder.room_for_peers(options.max_files);
     let context = net::open(builder.unreliable_messages(false).loads_and_stores(false))?;
-    let mailbox = Arc::new(Mailbox::new(&context, Some(JETTY), MESSAGE_BYTES)?);
+    let mailbox = Mailbox::for_peers(&context, JETTY, MESSAGE_BYTES, options.max_files)?;
+    let mailbox = Arc::new(mailbox);
     let addresses = context.local_addrs();
     let first = addresses.first().map_or_else(String::new, ToString::to_string);
     process::print(&format!(
@@ -392,8 +395,8 @@ impl Server {
             let Copy { peer, reply_to, incoming, place, .. } = copy;
             let what = format!("'{}', {} bytes", incoming.shown, show_size(incoming.size));
             let answer = match incoming.keep() {
-                Ok(()) => {
-                    place.stored();
+                Ok((file, replaced)) => {
+                    place.stored(file, replaced);
                     say(&format!("fairway serve: {}: stored {what}, verified", peer.address()));
                     if let Some(text) = DeadPaths::of(&peer).text(&peer) {
                         say(&format!("fairway serve: {text}"));

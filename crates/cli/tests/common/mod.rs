@@ -86,8 +86,12 @@ pub struct Running {
 
 impl Running {
     pub fn start(arguments: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fairway"));
-        let (child, lines) = spawn(command.args(arguments).stdin(Stdio::null()));
+        Running::start_by(Command::new(env!("CARGO_BIN_EXE_fairway")).args(arguments))
+    }
+
+    /// Starts the program by another one.
+    pub fn start_by(command: &mut Command) -> Self {
+        let (child, lines) = spawn(command.stdin(Stdio::null()));
         Running { child, lines, early: RefCell::default() }
     }
 
