@@ -49,6 +49,7 @@ mod sim;
 mod top;
 mod trace;
 mod verbs;
+mod zone;
 
 use args::{Arguments, Command};
 pub use codec::MessageError;

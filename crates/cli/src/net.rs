@@ -11,6 +11,7 @@ use fairway::{
 
 use crate::failure::Failure;
 use crate::quantity::{self, ValueError};
+use crate::zone::Zoned;
 
 /// One of the tool's servers: the command that starts it, and its default port.
 pub(crate) struct Service {
@@ -356,31 +357,14 @@ pub(crate) fn resolve(
     default_port: u16,
     bind: Option<IpAddr>,
 ) -> Result<Vec<SocketAddr>, Failure> {
-    let wrong = || {
-        Failure::usage(format!(
-            "'{text}' is no server: write HOST, HOST:PORT, or [IPV6]:PORT, as storage1:4800"
-        ))
+    let (host, port) = split(text)?;
+    let port = port.unwrap_or(default_port);
+    let zoned = Zoned::parse(host).map_err(|error| Failure::usage(error.to_string()))?;
+    let server = match zoned {
+        Some(zoned) => ServerAddress::from(zoned.with_port(port)),
+        None => ServerAddress::from((host, port)),
     };
-    let (host, port) = if let Ok(address) = text.parse::<IpAddr>() {
-        (address.to_string(), default_port)
-    } else if let Some(rest) = text.strip_prefix('[') {
-        let (host, rest) = rest.split_once(']').ok_or_else(wrong)?;
-        let port = match rest.strip_prefix(':') {
-            Some(port) => port.parse().map_err(|_| wrong())?,
-            None if rest.is_empty() => default_port,
-            None => return Err(wrong()),
-        };
-        (host.to_owned(), port)
-    } else {
-        match text.split_once(':') {
-            Some((host, port)) => (host.to_owned(), port.parse().map_err(|_| wrong())?),
-            None => (text.to_owned(), default_port),
-        }
-    };
-    if host.is_empty() || port == 0 {
-        return Err(wrong());
-    }
-    let found = ServerAddress::from((host.as_str(), port)).resolve()?;
+    let found = server.resolve()?;
     let bind = bind.filter(|bind| *bind != Ipv6Addr::UNSPECIFIED);
     let fits = |address: &SocketAddr| bind.is_none_or(|bind| bind.is_ipv4() == address.is_ipv4());
     let found: Vec<SocketAddr> = found.into_iter().filter(fits).collect();
@@ -392,14 +376,50 @@ pub(crate) fn resolve(
     Ok(found)
 }
 
-/// Parses `ADDRESS` or `ADDRESS:PORT`.
+/// The host and the port of `HOST[:PORT]`, `IPV6` or `[IPV6][:PORT]`.
+pub(crate) fn split(text: &str) -> Result<(&str, Option<u16>), Failure> {
+    let wrong = || {
+        Failure::usage(format!(
+            "'{text}' is no server: write HOST, HOST:PORT, or [IPV6]:PORT, as storage1:4800"
+        ))
+    };
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, rest) = rest.split_once(']').ok_or_else(wrong)?;
+            match rest.strip_prefix(':') {
+                Some(port) => (host, Some(port)),
+                None if rest.is_empty() => (host, None),
+                None => return Err(wrong()),
+            }
+        }
+        // An address of IPv6 without brackets has no port.
+        None if text.matches(':').count() > 1 => (text, None),
+        None => match text.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        },
+    };
+    let port: Option<u16> = port.map(str::parse).transpose().map_err(|_| wrong())?;
+    if host.is_empty() || port == Some(0) {
+        return Err(wrong());
+    }
+    Ok((host, port))
+}
+
+/// Parses `ADDRESS` or `ADDRESS:PORT`. The library finds the zone of a link-local address among
+/// those of this host, so one that is given has to exist, and is left out.
 pub(crate) fn listen(text: &str) -> Result<Listen, ValueError> {
-    if let Ok(address) = bare(text).parse() {
+    let wrong = || ValueError::LocalAddress(text.to_owned());
+    if let Some(Zoned { address, .. }) = Zoned::parse(bare(text))? {
         return Ok(Listen { address, port: None });
     }
-    match text.parse::<SocketAddr>() {
-        Ok(address) => Ok(Listen { address: address.ip(), port: Some(address.port()) }),
-        Err(_) => Err(ValueError::LocalAddress(text.to_owned())),
+    let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+    let port = Some(port.parse().map_err(|_| wrong())?);
+    match Zoned::parse(bare(host))? {
+        Some(Zoned { address, .. }) if address.is_ipv6() == host.starts_with('[') => {
+            Ok(Listen { address, port })
+        }
+        _ => Err(wrong()),
     }
 }
 
@@ -491,6 +511,13 @@ mod tests {
         for text in ["", ":9", "127.0.0.1:x", "127.0.0.1:99999", "[::1", "[::1]9", "127.0.0.1:0"] {
             assert_eq!(at(text), None, "{text}");
         }
+        // Regression test: servers print such addresses, but clients refused them.
+        let lo = at("fe80::1%lo").expect("an interface");
+        assert!(lo.starts_with("[fe80::1%") && !lo.contains("lo") && lo.ends_with(":7"), "{lo}");
+        assert_eq!(at(&lo), Some(lo.clone()));
+        assert_eq!(at("[fe80::1%lo]:9"), Some(lo.replace(":7", ":9")));
+        let unknown = resolve("[fe80::1%nothing]:9", 7, None).expect_err("no interface");
+        assert!(unknown.to_string().contains("as fe80::1%eth0"), "{unknown}");
     }
 
     #[test]
@@ -507,7 +534,15 @@ mod tests {
         assert_eq!(ports("127.0.0.1:5-8"), range(Some((5, 8))));
         assert!(ports("127.0.0.1:8-5").is_err() && ports("x:1").is_err());
         assert_eq!(listen("127.0.0.1:5"), Ok(Listen { address, port: Some(5) }));
-        assert!(listen("localhost").is_err());
+        let local: IpAddr = "fe80::1".parse().expect("an address");
+        for (text, port) in
+            [("fe80::1%lo", None), ("[fe80::1%lo]", None), ("[fe80::1%lo]:5", Some(5))]
+        {
+            assert_eq!(listen(text), Ok(Listen { address: local, port }), "{text}");
+        }
+        for text in ["localhost", "[127.0.0.1]:5", "fe80::1%lo:5", "fe80::1%nothing", "[::1]x"] {
+            assert!(listen(text).is_err(), "{text}");
+        }
         assert_eq!(metrics("9400"), Ok((Ipv4Addr::LOCALHOST, 9400).into()));
         assert_eq!(metrics("[::1]:9").map(|at| at.to_string()).as_deref(), Ok("[::1]:9"));
         assert!(metrics("localhost:1").is_err() && metrics("70000").is_err());

@@ -59,6 +59,12 @@ pub(crate) enum ValueError {
     /// A local address is expected.
     #[error("'{0}' is no local address: write 0.0.0.0, 192.0.2.1:4800 or [::]:4800")]
     LocalAddress(String),
+    /// No interface has the name or number after `%`.
+    #[error(
+        "'{0}' names no interface of this host after '%': write its name or its number, as \
+         fe80::1%eth0 or fe80::1%2"
+    )]
+    Zone(String),
     /// An address with ports is expected.
     #[error(
         "'{0}' is no address with at most 64 ports: write 127.0.0.1:4800 or 127.0.0.1:4800-4803"
