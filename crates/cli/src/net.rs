@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 use fairway::{
-    Builder, Context, DatapathKind, Dscp, Error, HostPressure, Peer, Policies, ServerAddress, Spec,
+    Builder, Context, DatapathKind, Dscp, Error, HostPressure, Peer, Policies, Refusal,
+    ServerAddress, Spec,
 };
 
 use crate::failure::Failure;
@@ -18,12 +19,22 @@ pub(crate) struct Service {
     pub(crate) command: &'static str,
     /// First of the server's ports.
     pub(crate) port: u16,
+    /// What to do if the server has no room for a further connection.
+    no_room: &'static str,
 }
 
-pub(crate) const SERVE: Service = Service { command: "fairway serve", port: 4800 };
-pub(crate) const PERF: Service = Service { command: "fairway perf --server", port: 4820 };
+pub(crate) const SERVE: Service = Service {
+    command: "fairway serve",
+    port: 4800,
+    no_room: "try again later, or have it started with a larger --max-files",
+};
+pub(crate) const PERF: Service = Service {
+    command: "fairway perf --server",
+    port: 4820,
+    no_room: "try again when others have ended, or use another server",
+};
 /// Number of consecutive ports of each server with the default number of paths.
-const SOCKETS: u16 = 4;
+pub(crate) const SOCKETS: u16 = 4;
 /// Meaning of `--host-pressure` without a value.
 const HOST_PRESSURE: &str = "cpu,memory,receive-queue,transmit-queue";
 
@@ -325,8 +336,7 @@ fn shorter(requested: u32, agreed: u32) -> Option<String> {
 impl Service {
     /// Explains why there is no connection, and what to do about it.
     pub(crate) fn explain(&self, error: Error) -> Failure {
-        let Service { command, port, .. } = self;
-        let last = port + SOCKETS - 1;
+        let Service { command, port, no_room } = self;
         match error {
             Error::NoListener { peer } => Failure::failed(format!(
                 "no program listens at UDP port {} of {} (its host, or a firewall, answers: port \
@@ -336,15 +346,19 @@ impl Service {
             )),
             Error::Unanswered { peer, waited, report } => {
                 let report = report.map_or_else(String::new, |report| format!(" ({report})"));
+                let first = peer.port();
+                let last = first.saturating_add(SOCKETS - 1);
                 Failure::failed(format!(
-                    "no answer from {} at UDP port {} within {waited:?}{report}: check the address, \
-                     that `{command}` runs there, and that firewalls on both sides let its UDP ports \
-                     through ({port} to {last}, if it was started without --bind, --sockets, \
+                    "no answer from {} at UDP port {first} within {waited:?}{report}: check the \
+                     address, that `{command}` runs there, and that firewalls on both sides let its \
+                     UDP ports through ({first} to {last}, if it was started without --sockets, \
                      --paths and --engines), or wait longer with --connect-timeout",
                     peer.ip(),
-                    peer.port()
                 ))
             }
+            Error::Refused { peer, reason: Refusal::NoResources } => Failure::failed(format!(
+                "{peer} has no room for one more connection from this address or network: {no_room}"
+            )),
             other => other.into(),
         }
     }
@@ -518,6 +532,22 @@ mod tests {
         assert_eq!(at("[fe80::1%lo]:9"), Some(lo.replace(":7", ":9")));
         let unknown = resolve("[fe80::1%nothing]:9", 7, None).expect_err("no interface");
         assert!(unknown.to_string().contains("as fe80::1%eth0"), "{unknown}");
+    }
+
+    #[test]
+    fn server_without_an_answer_or_room_is_explained_by_its_own_ports_and_options() {
+        let peer = SocketAddr::from(([192, 0, 2, 1], 5600));
+        let waited = Duration::from_secs(5);
+        let text = PERF.explain(Error::Unanswered { peer, waited, report: None }).to_string();
+        assert!(text.contains("(5600 to 5603, if") && !text.contains("4820"), "{text}");
+        let refused = |service: &Service| {
+            let reason = Refusal::NoResources;
+            service.explain(Error::Refused { peer, reason }).to_string()
+        };
+        assert!(refused(&SERVE).contains("--max-files"), "{}", refused(&SERVE));
+        for text in [refused(&SERVE), refused(&PERF)] {
+            assert!(text.contains("192.0.2.1:5600") && !text.contains("Limits"), "{text}");
+        }
     }
 
     #[test]

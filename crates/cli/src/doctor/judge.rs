@@ -7,6 +7,7 @@ use super::readings::{
     Buffers, Clock, Connection, Interface, PeerReading, Permissions, Processors, RdmaPort,
     Readings, RocePort, Udp, Verbs,
 };
+use crate::net::{PERF, SERVE, SOCKETS};
 use crate::quantity;
 
 /// Largest payload of a packet in bytes, if the path's MTU permits.
@@ -431,14 +432,21 @@ fn tcp(readings: &Readings) -> Finding {
 }
 
 fn peer(peer: Option<&PeerReading>) -> Vec<Finding> {
-    let Some(PeerReading { host, result }) = peer else { return Vec::new() };
-    match result {
-        Ok(connection) => reached(connection),
-        Err(error) => vec![fine("peer", host, error.as_str()).but(
-            Verdict::Broken,
-            "start fairway perf --server there; let UDP ports 4820 to 4823 through firewalls",
-        )],
-    }
+    let Some(PeerReading { host, port, result }) = peer else { return Vec::new() };
+    let error = match result {
+        Ok(connection) => return reached(connection),
+        Err(error) => error,
+    };
+    let command = match *port == Some(SERVE.port) {
+        true => SERVE.command,
+        false => PERF.command,
+    };
+    let first = port.unwrap_or(PERF.port);
+    let last = first.saturating_add(SOCKETS - 1);
+    vec![fine("peer", host, error.as_str()).but(
+        Verdict::Broken,
+        format!("start {command} there; let UDP ports {first} to {last} through firewalls"),
+    )]
 }
 
 fn reached(connection: &Connection) -> Vec<Finding> {

@@ -180,6 +180,8 @@ pub(crate) enum RocePort {
 pub(crate) struct PeerReading {
     /// The host as given on the command line.
     pub(crate) host: String,
+    /// The first port of the server, if it was given.
+    pub(crate) port: Option<u16>,
     /// Measurements of the connection, or why there is none.
     pub(crate) result: Result<Connection, String>,
 }

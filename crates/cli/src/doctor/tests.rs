@@ -72,7 +72,7 @@ fn connection() -> Connection {
 
 fn with_peer(connection: Connection) -> Readings {
     let host = "storage1".into();
-    Readings { peer: Some(PeerReading { host, result: Ok(connection) }), ..good() }
+    Readings { peer: Some(PeerReading { host, port: None, result: Ok(connection) }), ..good() }
 }
 
 /// The findings that are not `ok`.
@@ -276,9 +276,15 @@ fn missing_verbs_library_and_taken_port_name_their_remedies() {
 
 #[test]
 fn peer_that_does_not_answer_is_broken() {
-    let peer = PeerReading { host: "storage1".into(), result: Err("no answer".into()) };
-    let readings = Readings { peer: Some(peer), ..good() };
-    expect_one(&readings, "storage1", Verdict::Broken, "4820 to 4823");
+    for (port, words) in [
+        (None, "perf --server there; let UDP ports 4820 to 4823"),
+        (Some(4800), "serve there; let UDP ports 4800 to 4803"),
+        (Some(5600), "perf --server there; let UDP ports 5600 to 5603"),
+    ] {
+        let peer = PeerReading { host: "storage1".into(), port, result: Err("no answer".into()) };
+        let readings = Readings { peer: Some(peer), ..good() };
+        expect_one(&readings, "storage1", Verdict::Broken, words);
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ use fairway_port::mtu_towards;
 
 use crate::doctor::readings::{Connection, PeerReading};
 use crate::failure::Failure;
-use crate::net::{PERF, SERVE, Service, resolve};
+use crate::net::{PERF, SERVE, Service, resolve, split};
 
 /// A Jetty that none of Fairway's servers has.
 const NO_JETTY: u32 = 0xf_fff0;
@@ -34,26 +34,64 @@ const LONG_MESSAGE_BYTES: u64 = 17 * 1024;
 /// servers are tried.
 pub(in crate::doctor) fn probe(host: &str, timeout: Duration) -> Result<PeerReading, Failure> {
     // An invalid name is a usage error, not a finding.
-    resolve(host, PERF.port, None)?;
-    let mut failure = String::new();
-    for service in [&PERF, &SERVE] {
-        match resolve(host, service.port, None).map(|found| connect(&found, service, timeout))? {
-            Ok(connection) => {
-                return Ok(PeerReading { host: host.to_owned(), result: Ok(connection) });
+    let (_, port) = split(host)?;
+    let reading = |result| Ok(PeerReading { host: host.to_owned(), port, result });
+    let mut unreached: Option<Unreached> = None;
+    for service in services(port) {
+        match connect(&resolve(host, service.port, None)?, service, timeout) {
+            Ok(connection) => return reading(Ok(connection)),
+            Err(error) if unreached.as_ref().is_none_or(|first| first.tells_less(&error)) => {
+                unreached = Some(error);
             }
-            Err(error) if failure.is_empty() => failure = error.to_string(),
             Err(_) => {}
         }
     }
-    Ok(PeerReading { host: host.to_owned(), result: Err(failure) })
+    let failure = unreached.map(|unreached| unreached.failure.to_string());
+    reading(Err(failure.unwrap_or_default()))
+}
+
+/// The servers that may listen at this port: with a port, one connection shows what is there.
+fn services(port: Option<u16>) -> &'static [&'static Service] {
+    match port {
+        None => &[&PERF, &SERVE],
+        Some(port) if port == SERVE.port => &[&SERVE],
+        Some(_) => &[&PERF],
+    }
+}
+
+/// Why there is no connection.
+struct Unreached {
+    /// Whether the host has answered that nothing listens there.
+    is_refused: bool,
+    failure: Failure,
+}
+
+impl Unreached {
+    /// Whether another attempt shows more: that nothing listens at one port is no surprise where
+    /// the other server runs.
+    fn tells_less(&self, other: &Unreached) -> bool {
+        self.is_refused && !other.is_refused
+    }
+}
+
+impl From<Failure> for Unreached {
+    fn from(failure: Failure) -> Unreached {
+        Unreached { is_refused: false, failure }
+    }
+}
+
+impl From<Error> for Unreached {
+    fn from(error: Error) -> Unreached {
+        Failure::from(error).into()
+    }
 }
 
 fn connect(
     servers: &[SocketAddr],
     service: &Service,
     timeout: Duration,
-) -> Result<Connection, Failure> {
-    let mut failure = Failure::failed("the host has no address");
+) -> Result<Connection, Unreached> {
+    let mut unreached = Unreached::from(Failure::failed("the host has no address"));
     for server in servers {
         // Every path has its turn.
         let context = Context::builder().paths(16).policy_named("path=spray").build()?;
@@ -66,10 +104,13 @@ fn connect(
                 let _ = context.shutdown(Duration::from_secs(1));
                 return Ok(connection);
             }
-            Err(error) => failure = service.explain(error),
+            Err(error) => {
+                let is_refused = matches!(error, Error::NoListener { .. });
+                unreached = Unreached { is_refused, failure: service.explain(error) };
+            }
         }
     }
-    Err(failure)
+    Err(unreached)
 }
 
 fn examine(
@@ -133,9 +174,11 @@ fn exchange(jetty: &Jetty, peer: &Peer, bytes: LocalSlice<'_>, count: u64) -> Re
     Ok(())
 }
 
-/// Whether a packet sent over this path was acknowledged.
+/// Whether a packet sent over this path was acknowledged: then its round trip was measured. Packets
+/// that are neither lost nor in flight prove nothing, because some are sent again by another path
+/// without having been declared lost.
 fn has_answered(path: &PathStats) -> bool {
-    path.sent > path.lost + u64::from(path.in_flight)
+    !path.rtt.is_zero()
 }
 
 /// Ports of the peer none of whose paths has answered.
@@ -152,9 +195,31 @@ mod tests {
 
     #[test]
     fn port_is_silent_when_no_path_to_it_has_answered() {
-        let path =
-            |remote_port, sent, lost| PathStats { remote_port, sent, lost, ..PathStats::default() };
-        let paths = [path(1, 4, 4), path(1, 4, 3), path(2, 2, 2), path(2, 0, 0), path(3, 9, 0)];
+        let path = |remote_port, sent, us| PathStats {
+            remote_port,
+            sent,
+            rtt: Duration::from_micros(us),
+            ..PathStats::default()
+        };
+        // Regression test: a packet that was taken from its path without being declared lost, to be
+        // sent again by another one, counted as acknowledged.
+        let paths = [path(1, 4, 0), path(1, 4, 9), path(2, 2, 0), path(2, 0, 0), path(3, 9, 70)];
         assert_eq!(silent_ports(&paths), [2]);
+    }
+
+    #[test]
+    fn named_port_is_tried_once() {
+        let commands = |port| services(port).iter().map(|it| it.command).collect::<Vec<_>>();
+        assert_eq!(commands(None), [PERF.command, SERVE.command]);
+        assert_eq!(commands(Some(SERVE.port)), [SERVE.command]);
+        assert_eq!(commands(Some(5600)), [PERF.command]);
+    }
+
+    #[test]
+    fn silence_of_one_server_tells_more_than_the_absence_of_the_other() {
+        let failure = |is_refused| Unreached { is_refused, failure: Failure::failed("") };
+        assert!(failure(true).tells_less(&failure(false)));
+        assert!(!failure(false).tells_less(&failure(true)));
+        assert!(!failure(true).tells_less(&failure(true)));
     }
 }
