@@ -7,6 +7,7 @@ mod habits;
 mod last_path;
 mod mail;
 mod mishaps;
+mod one_order;
 mod placement;
 mod policies;
 mod resting;
@@ -131,6 +132,8 @@ pub(crate) struct Extras {
     pub(crate) pressure: u32,
     /// Ticks of an application at which it aborts a Jetty.
     pub(crate) aborts: u32,
+    /// Share of the operations without a receive that nevertheless request receive order.
+    pub(crate) one_order: u32,
 }
 
 /// Constant that separates the draw of missing memory from the others. It is chosen so that no seed
@@ -178,6 +181,7 @@ impl Extras {
             untimely: 0,
             pressure: 0,
             aborts: 0,
+            one_order: 0,
         }
     }
 
@@ -227,6 +231,7 @@ impl Plan {
         last_path::draw(seed, &mut plan);
         bursts::draw(seed, &mut plan);
         aborts::draw(seed, &mut plan);
+        one_order::draw(seed, &mut plan);
         plan
     }
 

@@ -137,6 +137,16 @@ impl Workload {
         order
     }
 
+    /// Sometimes requests receive order for an operation without a receive. That has no effect, so
+    /// the model does not know of it.
+    fn request_one_order(&mut self, plan: &Plan, kind: Kind, order: &mut OrderRequest) {
+        let chance = plan.extras.one_order;
+        let may = chance > 0 && order.mode != ServiceMode::Uno;
+        if may && matches!(kind, Kind::Read | Kind::Write | Kind::Atomic) {
+            order.receive_in_order = self.random.chance(chance);
+        }
+    }
+
     /// Makes an operation keep memory order. It completes in order, because only then it is in
     /// place.
     fn draw_memory_order(&mut self, plan: &Plan, kind: Kind, order: &mut OrderRequest) {
@@ -428,9 +438,10 @@ impl Workload {
             signaled: !self.random.chance(plan.unsignaled),
             order,
         };
-        let Some((operation, request)) = self.compose(world, model, plan, draft) else {
+        let Some((operation, mut request)) = self.compose(world, model, plan, draft) else {
             return Ok(());
         };
+        self.request_one_order(plan, kind, &mut request.order);
         self.operations_left -= 1;
         self.post(world, model, operation, request)
     }

@@ -153,7 +153,8 @@ pub struct OrderRequest {
     /// True: the operation completes here only after every earlier operation of its Jetty.
     pub complete_in_order: bool,
     /// True: the receive that the operation consumes completes only after the receives of all
-    /// earlier operations of its Jetty to the same node that have this flag.
+    /// earlier operations of its Jetty to the same node that have this flag. Ignored for an
+    /// operation that consumes none, such as a READ.
     pub receive_in_order: bool,
 }
 

@@ -180,11 +180,13 @@ pub enum InjectedBug {
     PlaceAborted,
     /// End the operations of an aborted Jetty in the reverse order of posting.
     AbortBackwards,
+    /// Number READs and atomics that ask for their receives in order, although they take none.
+    NumberFetches,
 }
 
 impl InjectedBug {
     /// Every injected bug.
-    pub const ALL: [InjectedBug; 84] = [
+    pub const ALL: [InjectedBug; 85] = [
         InjectedBug::SkipDuplicateCheck,
         InjectedBug::WrapPsnEarly,
         InjectedBug::AcknowledgeBeforePlacement,
@@ -269,5 +271,6 @@ impl InjectedBug {
         InjectedBug::LoseAbandoned,
         InjectedBug::PlaceAborted,
         InjectedBug::AbortBackwards,
+        InjectedBug::NumberFetches,
     ];
 }

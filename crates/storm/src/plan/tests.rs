@@ -30,6 +30,9 @@ const BURSTING: [u64; 4] = [5_826, 757, 3_025, 172_106_910];
 /// Recorded seeds of worlds in which Jetties are aborted.
 const ABORTING: [u64; 0] = [];
 
+/// Recorded seeds of worlds in which operations without a receive request receive order.
+const ONE_ORDERING: [u64; 0] = [];
+
 /// Seeds of the worlds that failed once, and of those in which injected bugs are found.
 fn recorded_seeds() -> impl Iterator<Item = u64> {
     let failed = include_str!("../../seeds.txt").lines().filter(|line| !line.starts_with('#'));
@@ -93,5 +96,13 @@ fn recorded_seeds_have_no_bursts_of_operations() {
 fn recorded_seeds_have_no_aborted_jetties() {
     for seed in recorded_seeds().filter(|seed| !ABORTING.contains(seed)) {
         assert_eq!(Plan::draw(seed).extras.aborts, 0, "{seed}");
+    }
+}
+
+/// So do seeds that were recorded before applications requested one order for all operations.
+#[test]
+fn recorded_seeds_have_no_order_of_receives_that_are_not_taken() {
+    for seed in recorded_seeds().filter(|seed| !ONE_ORDERING.contains(seed)) {
+        assert_eq!(Plan::draw(seed).extras.one_order, 0, "{seed}");
     }
 }

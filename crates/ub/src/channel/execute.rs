@@ -56,7 +56,14 @@ impl Channel {
             return Some(Judgement::Refuse(Refusal::Resources));
         };
         if order.in_order {
+            let skips =
+                is_fetch(&data.operation) && !shared.is_injected(InjectedBug::NumberFetches);
             match shared.trackers[tracker].receive_status(order.receive_sequence) {
+                // Some peers number READs and atomics, which take no receive.
+                SequenceStatus::Next | SequenceStatus::Early if skips => {
+                    self.skip_receive(shared, tracker, order.receive_sequence);
+                }
+                SequenceStatus::Past if skips => {}
                 SequenceStatus::Next | SequenceStatus::Early => {}
                 SequenceStatus::Past => return Some(Judgement::Refuse(Refusal::Operation)),
                 SequenceStatus::Beyond => return Some(Judgement::Refuse(Refusal::OutOfOrder)),

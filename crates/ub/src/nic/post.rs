@@ -1,7 +1,7 @@
 //! Commands: operations and receives that the caller posts.
 
 use super::{UbDevice, channel_at, request};
-use crate::api::{LocalRange, PostError, ReceiveRequest, Work, WorkRequest};
+use crate::api::{LocalRange, OrderRequest, PostError, ReceiveRequest, Work, WorkRequest};
 use crate::channel::Channel;
 use crate::injected_bug::InjectedBug;
 use crate::jetty::Receive;
@@ -32,6 +32,8 @@ impl UbDevice {
         let shared = &mut self.shared;
         let channel = channel_at(&mut self.entries, chosen).ok_or(PostError::NoChannel)?;
         check_channel(channel, request)?;
+        let unnumbered = shared.without_receive(request);
+        let request = unnumbered.as_ref().unwrap_or(request);
         let index = shared.take_on(channel, jetty, request, kept)?;
         let bugs = [InjectedBug::IgnoreFence, InjectedBug::ForgetStrict];
         let injected = bugs.into_iter().find(|bug| shared.is_injected(*bug));
@@ -123,6 +125,19 @@ impl Shared {
         }
     }
 
+    /// The request without the order of its receive, if it asks for one and takes no receive: the
+    /// target would wait for a receive of that number. Callers may ask for one order for all their
+    /// operations.
+    #[inline]
+    fn without_receive(&self, request: &WorkRequest) -> Option<WorkRequest> {
+        let is_needless = request.order.receive_in_order && !takes_receive(&request.work);
+        if !is_needless || self.is_injected(InjectedBug::NumberFetches) {
+            return None;
+        }
+        let order = OrderRequest { receive_in_order: false, ..request.order };
+        Some(WorkRequest { order, ..*request })
+    }
+
     /// Creates a message for a request, with all records that it will need until it has completed.
     /// `kept`: records of messages that are reserved for answers to peers.
     #[inline]
@@ -165,6 +180,11 @@ impl Shared {
 /// True if the local range of a request is memory. An atomic has none.
 fn has_local_memory(work: &Work) -> bool {
     !matches!(work, Work::Atomic { .. })
+}
+
+/// True if an operation takes a receive at its target.
+fn takes_receive(work: &Work) -> bool {
+    matches!(work, Work::Send { .. } | Work::SendImmediate { .. } | Work::WriteImmediate { .. })
 }
 
 /// True for a load or a store, which bypasses the transport.

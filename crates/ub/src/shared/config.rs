@@ -40,9 +40,9 @@ impl Config {
     }
 
     /// True if this bug is injected, which is possible only in builds with the feature
-    /// `injected-bugs`.
+    /// `injected-bugs`, and in tests.
     #[inline]
     pub(crate) fn is_injected(&self, bug: InjectedBug) -> bool {
-        cfg!(feature = "injected-bugs") && self.bug == Some(bug)
+        cfg!(any(feature = "injected-bugs", test)) && self.bug == Some(bug)
     }
 }

@@ -327,6 +327,29 @@ fn d30_unreliable_packets_pass_no_gate_and_are_not_acknowledged() {
     assert_eq!(posted, Err(PostError::Unreliable));
 }
 
+/// A peer may number READs and atomics that request their receives in order: it is as if the bug was
+/// injected there.
+#[test]
+fn reads_and_atomics_that_request_receive_order_hold_up_no_receives() {
+    for bug in [None, Some(InjectedBug::NumberFetches)] {
+        let mut pair = Pair::new(0, 1).with_staging();
+        pair.nics[0].inject(bug);
+        let order = OrderRequest { receive_in_order: true, ..OrderRequest::default() };
+        let target = named(1);
+        for round in 0..100 {
+            let remote = pair.remote();
+            pair.post_in_order(3 * round, Work::Read { remote }, 10, order);
+            let ordered = OrderRequest { receive_in_order: true, ..strict(ServiceMode::Rot) };
+            pair.atomic(3 * round + 1, AtomicOperator::Add, 1, ordered);
+            pair.receive(round, 100);
+            pair.post_in_order(3 * round + 2, Work::Send { target }, 10, order);
+            pair.run_until_idle(|_, _| false);
+            assert_eq!(pair.completions(1).len(), 1, "round {round} with {bug:?}");
+            assert_eq!(pair.ids(0).len(), 3, "round {round} with {bug:?}");
+        }
+    }
+}
+
 #[test]
 fn a_send_that_is_given_up_does_not_hold_up_what_follows() {
     for mode in [ServiceMode::Rot, ServiceMode::Rol] {
