@@ -352,7 +352,8 @@ impl Error {
                 "too many operations in flight: poll for completions, or raise Limits::messages"
             }
             Error::TooManyPuts => {
-                "too many puts in flight: poll for completions, or raise Limits::put_streams"
+                "puts to too many mailboxes, or of 4 GiB to one, are in flight: poll for completions, \
+                 or raise Limits::put_streams"
             }
             Error::TooManyBuffers => {
                 "too many buffers posted to mailboxes: post fewer, or raise \

@@ -182,11 +182,15 @@ pub enum InjectedBug {
     AbortBackwards,
     /// Number READs and atomics that ask for their receives in order, although they take none.
     NumberFetches,
+    /// Number the puts of a stream whose record was used for another one from 0 again.
+    NumberAfresh,
+    /// Issue all puts of such a stream at once.
+    IssueAnew,
 }
 
 impl InjectedBug {
     /// Every injected bug.
-    pub const ALL: [InjectedBug; 85] = [
+    pub const ALL: [InjectedBug; 87] = [
         InjectedBug::SkipDuplicateCheck,
         InjectedBug::WrapPsnEarly,
         InjectedBug::AcknowledgeBeforePlacement,
@@ -272,5 +276,7 @@ impl InjectedBug {
         InjectedBug::PlaceAborted,
         InjectedBug::AbortBackwards,
         InjectedBug::NumberFetches,
+        InjectedBug::NumberAfresh,
+        InjectedBug::IssueAnew,
     ];
 }

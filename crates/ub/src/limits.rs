@@ -88,9 +88,11 @@ pub struct Limits {
     /// Buffers of all mailboxes together: posted, being filled, done but not yet reported, and
     /// retired ones that are kept.
     pub mailbox_buffers: u32,
-    /// Streams of puts into mailboxes here, one per remote Jetty and mailbox address that it puts
-    /// to; and as many gaps in them (runs of puts that are missing while a later one has arrived).
-    /// A stream lasts until its channel is closed or its mailbox is.
+    /// Streams of puts with puts under way: into mailboxes here, one per remote Jetty and mailbox
+    /// address that it puts to, and as many gaps in them (runs of puts that are missing while a
+    /// later one has arrived); and as many from Jetties here to remote mailboxes. The records of
+    /// idle streams are used again. With more senders than records, puts may be
+    /// sent back and repeated.
     pub put_streams: u32,
     /// Flows that are distinguished: what one Jetty sends over one channel, or the answers to the
     /// READs of one Jetty of a peer. The messages of further flows are sent, but not scheduled.

@@ -1,12 +1,23 @@
 //! The sender's side of mailboxes: how the puts of a Jetty to a mailbox are numbered, and which of
 //! them are over.
+//!
+//! **Records are used again.** A stream is *idle* if none of its puts is open and nothing is to be
+//! reported. If no record is free, that of the stream that has been idle for longest is used for
+//! another one, so only streams with puts under way count. The receiver may have a record of the
+//! forgotten stream, whose numbers it expects to go on. So the puts of a stream that is made anew
+//! have numbers behind all those of forgotten streams ([`PutStreams::begin`]), and the first one is
+//! issued alone: it is marked as the oldest, from which the receiver learns that everything before
+//! it is over, however far its number is ahead. Where the numbers have come around so that they
+//! seem to go back, the mark says the same ([`crate::mailbox`]). The others follow when the receiver
+//! has judged the first.
 
+use crate::injected_bug::InjectedBug;
 use crate::list::{Linked, Links, List};
 use crate::message::{Message, MessagePlace};
 use crate::names::ChannelIndex;
 use crate::order::{Key, Keyed, KeyedIndex};
 use crate::pool::{Index, Pool};
-use fairway_wire::Tag;
+use fairway_wire::{JettyId, Tag};
 
 /// Most issued puts of a stream, and how far one may be ahead of the oldest that is not over: the
 /// receiver accepts none that is further ahead.
@@ -41,23 +52,36 @@ struct Stream {
     noted: u32,
     /// True while a report of ended puts to the receiver is in progress.
     is_reporting: bool,
+    /// True if the receiver may expect other numbers: only the oldest put may be issued.
+    is_anew: bool,
+    /// The links of `PutStreams::idle`.
+    links: Links<KeyedIndex<Stream>>,
 }
 
 impl Stream {
-    const NEW: Stream = Stream {
-        open: List::EMPTY,
-        next: 0,
-        bytes: 0,
-        bound: 0,
-        issued: 0,
-        window: WINDOW_MAX,
-        halved_at: 0,
-        waiting: 0,
-        issues: 0,
-        unnoted: None,
-        noted: u32::MAX,
-        is_reporting: false,
-    };
+    /// A stream whose first put has this number.
+    fn new(first: u32, is_anew: bool) -> Stream {
+        Stream {
+            open: List::EMPTY,
+            next: first,
+            bytes: 0,
+            bound: 0,
+            issued: 0,
+            window: WINDOW_MAX,
+            halved_at: first,
+            waiting: 0,
+            issues: 0,
+            unnoted: None,
+            noted: first.wrapping_sub(1),
+            is_reporting: false,
+            is_anew,
+            links: Links::UNLINKED,
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.open.is_empty() && self.unnoted.is_none() && !self.is_reporting
+    }
 }
 
 impl Stream {
@@ -69,7 +93,7 @@ impl Stream {
         let message = &messages[index];
         let put = message.put();
         let ahead = number_of(message).wrapping_sub(number_of(&messages[first]));
-        if self.issued >= self.window || ahead >= WINDOW_MAX {
+        if self.is_anew || self.issued >= self.window || ahead >= WINDOW_MAX {
             return false;
         }
         if !put.was_early {
@@ -85,6 +109,19 @@ impl Stream {
 /// The puts of all Jetties to all mailboxes.
 pub(crate) struct PutStreams {
     streams: Keyed<Stream>,
+    /// Idle streams: the one that has been idle for longest first.
+    idle: List<KeyedIndex<Stream>>,
+    /// The number of the first put of a stream that is made now: no forgotten stream has used it or
+    /// a later one.
+    begin: u32,
+    /// True if a stream was forgotten whose receiver may remember it.
+    has_forgotten: bool,
+}
+
+impl Linked<KeyedIndex<Stream>> for Keyed<Stream> {
+    fn links(&mut self, index: KeyedIndex<Stream>) -> &mut Links<KeyedIndex<Stream>> {
+        &mut self[index].links
+    }
 }
 
 /// The links of `Stream::open`.
@@ -121,7 +158,12 @@ fn number_of(message: &Message) -> u32 {
 
 impl PutStreams {
     pub(crate) fn new(capacity: u32) -> Self {
-        PutStreams { streams: Keyed::new(capacity) }
+        PutStreams {
+            streams: Keyed::new(capacity),
+            idle: List::EMPTY,
+            begin: 0,
+            has_forgotten: false,
+        }
     }
 
     fn key(message: &Message) -> Key {
@@ -135,20 +177,74 @@ impl PutStreams {
     /// True if the put may be posted now. The receiver distinguishes puts that have not arrived by
     /// the bytes before each, modulo 2^32. So puts from the first that is not over on must stay
     /// below 2^32 bytes in total.
-    pub(crate) fn prepare(&mut self, messages: &Pool<Message>, put: &Message) -> bool {
-        let Some(index) = self.streams.find_or_make(&Self::key(put), Stream::NEW) else {
-            return false;
-        };
+    pub(crate) fn prepare(
+        &mut self,
+        messages: &Pool<Message>,
+        put: &Message,
+        injected: Option<InjectedBug>,
+    ) -> bool {
+        let Some(index) = self.find_or_make(&Self::key(put), injected) else { return false };
         let stream = &self.streams[index];
         let first = stream.open.head();
         let open = first.map_or(0, |first| stream.bytes.wrapping_sub(messages[first].put().before));
         open.checked_add(put.local.length).is_some()
     }
 
+    /// The stream with this key, made if there is none; `None` if all records are in use by streams
+    /// that are not idle.
+    fn find_or_make(
+        &mut self,
+        key: &Key,
+        injected: Option<InjectedBug>,
+    ) -> Option<KeyedIndex<Stream>> {
+        if let Some(known) = self.streams.find(key) {
+            return Some(known);
+        }
+        if self.streams.is_full() {
+            self.forget_idle(self.idle.head()?);
+        }
+        let first = if injected == Some(InjectedBug::NumberAfresh) { 0 } else { self.begin };
+        let is_anew = self.has_forgotten && injected != Some(InjectedBug::IssueAnew);
+        let made = self.streams.find_or_make(key, Stream::new(first, is_anew))?;
+        self.idle.push_back(&mut self.streams, made);
+        Some(made)
+    }
+
+    /// Forgets an idle stream.
+    fn forget_idle(&mut self, index: KeyedIndex<Stream>) {
+        self.begin = later(self.begin, self.streams[index].next);
+        self.has_forgotten = true;
+        self.idle.unlink(&mut self.streams, index);
+        self.streams.remove(index);
+    }
+
+    /// Makes the idle streams of a Jetty that ends the first whose records are used again. Until
+    /// then the next Jetty of its number goes on with them.
+    pub(crate) fn release_jetty(&mut self, jetty: JettyId) {
+        let mut next = self.idle.head();
+        while let Some(at) = next {
+            next = self.streams[at].links.next();
+            if self.streams.key(at).jetty == jetty {
+                self.idle.unlink(&mut self.streams, at);
+                self.idle.push_front(&mut self.streams, at);
+            }
+        }
+    }
+
+    /// Puts a stream into the list of idle ones, if it has become idle.
+    fn list_idle(&mut self, at: KeyedIndex<Stream>) {
+        if self.streams[at].is_idle() {
+            self.idle.push_back(&mut self.streams, at);
+        }
+    }
+
     /// Numbers a put that was just posted.
     pub(crate) fn number(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         let message = &mut messages[index];
         let Some(at) = self.streams.find(&Self::key(message)) else { return };
+        if self.streams[at].is_idle() {
+            self.idle.unlink(&mut self.streams, at);
+        }
         let stream = &mut self.streams[at];
         let is_bound = may_wait(message);
         let length = message.local.length;
@@ -199,7 +295,9 @@ impl PutStreams {
             let (first, last) = stream.unnoted.unwrap_or((number, number));
             stream.unnoted = Some((earlier(first, number), later(last, number)));
         }
-        self.next_to_report(messages, at)
+        let report = self.next_to_report(messages, at);
+        self.list_idle(at);
+        report
     }
 
     /// Records that the receiver has recorded the number of a put: it may keep room for those
@@ -208,6 +306,14 @@ impl PutStreams {
         if let Some(at) = self.streams.find(&Self::key(&messages[index])) {
             let stream = &mut self.streams[at];
             stream.noted = later(stream.noted, number_of(&messages[index]));
+            stream.is_anew = false;
+        }
+    }
+
+    /// Records that the receiver has judged a put, and has asked to try it again.
+    pub(crate) fn judged(&mut self, messages: &Pool<Message>, index: Index<Message>) {
+        if let Some(at) = self.streams.find(&Self::key(&messages[index])) {
+            self.streams[at].is_anew = false;
         }
     }
 
@@ -294,8 +400,12 @@ impl PutStreams {
         index: Index<Message>,
     ) -> Option<u32> {
         let at = self.streams.find(&Self::key(&messages[index]))?;
-        self.streams[at].is_reporting = false;
-        self.next_to_report(messages, at)
+        if !core::mem::take(&mut self.streams[at].is_reporting) {
+            return None;
+        }
+        let report = self.next_to_report(messages, at);
+        self.list_idle(at);
+        report
     }
 
     fn next_to_report(&mut self, messages: &Pool<Message>, at: KeyedIndex<Stream>) -> Option<u32> {
@@ -314,7 +424,15 @@ impl PutStreams {
         stream.is_reporting.then(|| floor.wrapping_sub(1))
     }
 
+    /// Forgets the streams of a channel that ends. So does the receiver.
     pub(crate) fn forget_channel(&mut self, channel: ChannelIndex) {
+        let mut next = self.idle.head();
+        while let Some(at) = next {
+            next = self.streams[at].links.next();
+            if self.streams.key(at).channel == channel {
+                self.idle.unlink(&mut self.streams, at);
+            }
+        }
         self.streams.forget_channel(channel);
     }
 

@@ -34,7 +34,7 @@ const fn quantity(name: &'static str, of: fn(&Plan) -> u64) -> Quantity {
 
 /// All quantities. Shares are in thousandths; for what nodes or ends of links have of their own, it
 /// is the largest value, or the smallest where the name begins with `least-`.
-static QUANTITIES: [Quantity; 56] = [
+static QUANTITIES: [Quantity; 57] = [
     quantity("nodes", |plan| plan.limits.len() as u64),
     quantity("links", |plan| plan.links.len() as u64),
     quantity("channels", |plan| {
@@ -88,6 +88,7 @@ static QUANTITIES: [Quantity; 56] = [
     quantity("bursts", |plan| plan.bursts.count),
     quantity("aborts", |plan| u64::from(plan.extras.aborts)),
     quantity("one-order", |plan| u64::from(plan.extras.one_order)),
+    quantity("put-streams", |plan| u64::from(plan.mail.streams)),
     quantity("resting", |plan| u64::from(plan.resting.chance)),
     quantity("plain", |plan| u64::from(plan.retirement.plain)),
     quantity("crashes", |plan| {

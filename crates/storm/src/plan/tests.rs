@@ -19,7 +19,7 @@ const NEWER: [u64; 11] = [
 const NEWEST: [u64; 5] = [2_301, 2_464, 4_136, 968, 106_247_513];
 
 /// Recorded seeds of worlds in which data packets carry acknowledgements.
-const CARRYING: [u64; 5] = [1_611, 550, 5_826, 757, 172_106_910];
+const CARRYING: [u64; 6] = [1_611, 550, 5_826, 757, 172_106_910, 112_800];
 
 /// Recorded seeds of worlds in which paths fail for good.
 const FAILING: [u64; 1] = [757];

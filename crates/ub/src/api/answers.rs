@@ -122,8 +122,9 @@ pub enum Status {
     RemoteOperation,
     /// The address of the atomic is not a multiple of its length.
     RemoteMisaligned,
-    /// The peer has no free record for the requested order; or the mailbox has no buffer, and does
-    /// not let puts wait for one.
+    /// The peer has no free record for the requested order, or for a put to a mailbox
+    /// (`Limits::put_streams`); or the mailbox has no buffer, and does not let puts wait for one; or
+    /// the buffer's memory is missing.
     RemoteResources,
     /// The peer has no such mailbox, the key is wrong, or the mailbox is closed.
     RemoteNoMailbox,
@@ -305,8 +306,8 @@ pub enum PostError {
     /// A load or store is longer than [`fairway_wire::BYPASS_BYTES`], or an atomic's width is
     /// neither 4 nor 8.
     Width,
-    /// `Limits::put_streams` pairs of a Jetty and a remote mailbox are in use; or puts of 4 GiB are
-    /// in progress from this Jetty to this mailbox: poll for completions first.
+    /// Puts are in progress between `Limits::put_streams` pairs of a Jetty and a remote mailbox; or
+    /// puts of 4 GiB are from this Jetty to this mailbox: poll for completions first.
     TooManyPuts,
     /// The mailbox does not exist, or is closed.
     NoMailbox,

@@ -137,8 +137,15 @@ impl Channel {
         self.release_slots(shared, index);
         let message = &mut shared.messages[index];
         message.restart();
+        let is_early = message.attempts.reopen() == Outcome::TooEarly;
+        // A put that requests order may have been sent back for that, before its mailbox was found.
+        if message.is_open_put() && !(is_early && message.order.tag() != Tag::No) {
+            shared.puts.judged(&shared.messages, index);
+            self.call_puts(shared, index);
+        }
+        let message = &mut shared.messages[index];
         // A notice waits for time alone: its operation may not be listed any more.
-        if message.attempts.reopen() == Outcome::TooEarly && !message.is_notice() {
+        if is_early && !message.is_notice() {
             let (is_put, is_free) = (message.is_open_put(), message.order.tag() == Tag::No);
             let waits = is_put && shared.puts.sent_back(&mut shared.messages, index);
             if waits && is_free {

@@ -91,13 +91,26 @@ impl Mailboxes {
             // The address had no mailbox of its own, so the catch-all took the earlier puts.
             self.loosen(stream);
             self.streams.records[stream].mailbox = Some(mailbox);
-            self.streams.records[stream].rewound = false;
+            self.streams.set_rewound(stream, false);
             self.advance(old);
         }
-        if put.oldest && self.mark_all_over_before(stream, put.sequence, Some(put.before)) {
+        self.streams.records[stream].used = true;
+        if put.oldest && self.end_before(stream, put) {
             self.advance(mailbox);
         }
         Ok(stream)
+    }
+
+    /// Marks everything before a sender's oldest put as over. True if something was missing.
+    fn end_before(&mut self, stream: Index<Stream>, put: &Put) -> bool {
+        if self.streams.is_anew(stream, put.sequence) {
+            return self.begin_again(stream, put.sequence, put.before);
+        }
+        let Stream { rewound, rewound_at, .. } = self.streams.records[stream];
+        if rewound && put.sequence.wrapping_sub(rewound_at) < 1 << 31 {
+            self.streams.set_rewound(stream, false);
+        }
+        self.mark_all_over_before(stream, put.sequence, Some(put.before))
     }
 
     fn decide(&mut self, mailbox: Index<Mailbox>, stream: Index<Stream>, put: &Put) -> Admission {

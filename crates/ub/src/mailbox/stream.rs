@@ -4,10 +4,18 @@
 use super::hash_index::{Chained, HashIndex, mix};
 use super::record::Mailbox;
 use super::{Mailboxes, Sender};
+use crate::list::{Links, List, ListRecord};
 use crate::pool::{Index, Pool};
 
 /// A put this many behind the first missing one of its sender may still be admitted.
 pub(super) const WINDOW: u32 = 128;
+
+/// Numbers this far behind the last put that is over are not those of puts that are missing: as
+/// senders number their puts, none is open.
+const REACH: u32 = 2 * WINDOW;
+
+/// Idle streams that are spared at most before one is forgotten.
+const SPARED_MAX: u32 = 8;
 
 /// Most puts in a gap: as many as `Gap::missing` has bits.
 pub(super) const GAP_PUTS: u32 = 64;
@@ -36,6 +44,12 @@ pub(super) struct Stream {
     /// False if the last put before `end` was given up, so that its length is unknown.
     pub(super) end_is_known: bool,
     pub(super) rewound: bool,
+    /// True if the stream is in `Streams::idle`.
+    listed: bool,
+    /// True if a put of the stream was judged since the stream was spared last.
+    pub(super) used: bool,
+    /// The links of `Streams::idle`.
+    links: Links<Index<Stream>>,
 }
 
 /// Neighbouring puts of a stream of which some are missing; what follows them is over.
@@ -56,7 +70,7 @@ pub(super) struct Gap {
     pub(super) next: Option<Index<Gap>>,
 }
 
-const _: () = assert!(size_of::<Stream>() <= 48);
+const _: () = assert!(size_of::<Stream>() <= 56);
 const _: () = assert!(size_of::<Gap>() <= 40);
 
 /// Where a sequence number lies in its stream.
@@ -98,6 +112,12 @@ impl Gap {
     }
 }
 
+impl ListRecord for Stream {
+    fn links(&mut self) -> &mut Links<Index<Stream>> {
+        &mut self.links
+    }
+}
+
 impl Chained for Stream {
     fn chain(&mut self) -> &mut Option<Index<Stream>> {
         &mut self.chain
@@ -108,9 +128,19 @@ impl Chained for Stream {
 }
 
 /// All streams and their gaps.
+///
+/// A stream is *idle* if it has no gaps, and no put of it that was sent before a rewind can still
+/// come. The record of an idle stream may be used for another one. The next put of its sender that
+/// is judged then finds no record, and begins the stream again if it is marked as the oldest; until
+/// it is, it is sent back. That is as if the stream had begun there: all puts before it have ended,
+/// and none behind it was judged before, because a put that is judged before an earlier one leaves a
+/// gap. A packet that is delayed or repeated in the network changes nothing: the channel judges each
+/// packet number once, and a put ends only when all its numbers have been judged.
 #[derive(Debug)]
 pub(super) struct Streams {
     pub(super) records: Pool<Stream>,
+    /// Idle streams, in the order in which they became idle or were spared.
+    idle: List<Index<Stream>>,
     pub(super) gaps: Pool<Gap>,
     index: HashIndex<Stream>,
 }
@@ -119,6 +149,7 @@ impl Streams {
     pub(super) fn new(capacity: u32) -> Self {
         Streams {
             records: Pool::new(capacity),
+            idle: List::EMPTY,
             gaps: Pool::new(capacity),
             index: HashIndex::new(capacity),
         }
@@ -130,7 +161,7 @@ impl Streams {
         })
     }
 
-    /// Creates a stream, if a record is free.
+    /// Creates a stream, if a record is free or that of an idle stream can be used.
     pub(super) fn begin(
         &mut self,
         sender: Sender,
@@ -140,6 +171,9 @@ impl Streams {
         let hash = hash(sender, address);
         if !self.index.has_room(&self.records, hash) {
             return None;
+        }
+        if self.records.is_exhausted() {
+            self.forget_idle();
         }
         let stream = self.records.add(Stream {
             address,
@@ -152,15 +186,58 @@ impl Streams {
             chain: None,
             end_is_known: true,
             rewound: false,
+            listed: false,
+            used: false,
+            links: Links::UNLINKED,
         })?;
         self.index.insert(&mut self.records, hash, stream);
+        self.note_idle(stream);
         Some(stream)
+    }
+
+    /// Forgets an idle stream, if there is one: the first that was not used since it became idle or
+    /// was spared, among the first few.
+    fn forget_idle(&mut self) {
+        for _ in 0..SPARED_MAX {
+            let Some(first) = self.idle.head().filter(|&first| self.records[first].used) else {
+                break;
+            };
+            self.records[first].used = false;
+            self.idle.unlink(&mut self.records, first);
+            self.idle.push_back(&mut self.records, first);
+        }
+        if let Some(first) = self.idle.head() {
+            self.free(first);
+        }
+    }
+
+    /// Puts a stream into the list of idle ones, or removes it from there. Called after each change
+    /// of its gaps and of `rewound`.
+    fn note_idle(&mut self, stream: Index<Stream>) {
+        let record = &mut self.records[stream];
+        let is_idle = record.gaps.is_none() && !record.rewound;
+        if core::mem::replace(&mut record.listed, is_idle) == is_idle {
+            return;
+        }
+        match is_idle {
+            true => self.idle.push_back(&mut self.records, stream),
+            false => self.idle.unlink(&mut self.records, stream),
+        }
+    }
+
+    /// Notes whether puts of the stream may come that were sent before a rewind.
+    pub(super) fn set_rewound(&mut self, stream: Index<Stream>, rewound: bool) {
+        self.records[stream].rewound = rewound;
+        self.note_idle(stream);
     }
 
     /// Frees a stream that has no gaps.
     fn free(&mut self, stream: Index<Stream>) {
-        let Stream { sender, address, gaps, .. } = self.records[stream];
+        let Stream { sender, address, gaps, listed, .. } = self.records[stream];
         debug_assert!(gaps.is_none());
+        if listed {
+            self.idle.unlink(&mut self.records, stream);
+        }
         self.index.remove(&mut self.records, hash(sender, address), stream);
         self.records[stream].mailbox = None;
         self.records.remove(stream);
@@ -181,6 +258,13 @@ impl Streams {
         }
     }
 
+    /// True if the number of a put that is marked as the oldest is so far behind that its sender
+    /// must have forgotten its numbers, and counts from another one.
+    pub(super) fn is_anew(&self, stream: Index<Stream>, sequence: u32) -> bool {
+        let behind = self.records[stream].end.wrapping_sub(sequence);
+        behind > REACH && behind <= 1 << 31
+    }
+
     pub(super) fn gaps_of(&self, stream: Index<Stream>) -> impl Iterator<Item = Index<Gap>> + '_ {
         core::iter::successors(self.records[stream].gaps, |&gap| self.gaps[gap].next)
     }
@@ -198,6 +282,7 @@ impl Streams {
             None => self.records[stream].gaps = Some(index),
             Some(last) => self.gaps[last].next = Some(index),
         }
+        self.note_idle(stream);
         true
     }
 
@@ -209,6 +294,7 @@ impl Streams {
             Some(previous) => self.gaps[previous].next = next,
         }
         self.gaps.remove(gap);
+        self.note_idle(stream);
     }
 
     /// Marks everything up to and including `sequence`, which is the next or a later one, as over,
@@ -260,6 +346,16 @@ impl Mailboxes {
                 true
             }
         }
+    }
+
+    /// Begins a stream again whose sender has forgotten its numbers: everything before this put is
+    /// over. True if something was missing.
+    pub(super) fn begin_again(&mut self, stream: Index<Stream>, sequence: u32, bytes: u32) -> bool {
+        let had_gaps = self.streams.records[stream].gaps.is_some();
+        self.strike_all(stream);
+        self.streams.set_end(stream, sequence, Some(bytes));
+        self.streams.set_rewound(stream, false);
+        had_gaps
     }
 
     /// Marks everything before this number as over, with `bytes` bytes in total. True if something
@@ -363,7 +459,7 @@ impl Mailboxes {
                 self.strike_all(stream);
                 let record = &mut self.streams.records[stream];
                 record.rewound_at = record.end;
-                record.rewound = true;
+                self.streams.set_rewound(stream, true);
             }
         }
     }

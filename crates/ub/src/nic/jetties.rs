@@ -53,6 +53,7 @@ impl UbDevice {
         }
         let lax = self.shared.is_injected(InjectedBug::ForgetBarring);
         self.shared.initiator.forget_jetty(id, lax);
+        self.shared.puts.release_jetty(id);
         self.shared.jetties.destroy(id);
         Ok(())
     }

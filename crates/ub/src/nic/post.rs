@@ -160,7 +160,9 @@ impl Shared {
         let (chosen, mtu) = (channel.index(), channel.mtu);
         let message = Message::of(request, chosen, jetty, endpoint.transaction, mtu);
         let is_put = message.is_open_put();
-        if is_put && !self.puts.prepare(&self.messages, &message) {
+        let bugs = [InjectedBug::NumberAfresh, InjectedBug::IssueAnew];
+        let injected = bugs.into_iter().find(|bug| self.is_injected(*bug));
+        if is_put && !self.puts.prepare(&self.messages, &message, injected) {
             self.queues.of_jetty(endpoint.send_queue).unreserve();
             return Err(PostError::TooManyPuts);
         }

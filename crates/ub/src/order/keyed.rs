@@ -31,8 +31,8 @@ pub(crate) struct Entry<T> {
 /// Identifies a record of a [`Keyed`] of `T`.
 pub(crate) type KeyedIndex<T> = Index<Entry<T>>;
 
-/// At most `capacity` records. They live until their channel ends. `N` is the type of their
-/// indices.
+/// At most `capacity` records. They live until they are removed, or their channel ends. `N` is the
+/// type of their indices.
 #[derive(Debug)]
 pub(crate) struct Keyed<T, N = Entry<T>> {
     records: Pool<Entry<T>>,
@@ -128,6 +128,22 @@ impl<T: Copy, N> Keyed<T, N> {
             self.records.remove(record(index));
             self.close_gap(at);
         }
+    }
+
+    /// Removes the record with this index.
+    pub(crate) fn remove(&mut self, index: Index<N>) {
+        let key = self.entry(index).key;
+        self.forget(&key);
+    }
+
+    /// The key of a record.
+    pub(crate) fn key(&self, index: Index<N>) -> &Key {
+        &self.entry(index).key
+    }
+
+    /// True if no further record can be made.
+    pub(crate) fn is_full(&self) -> bool {
+        self.records.is_exhausted()
     }
 
     /// Removes every record of a channel.

@@ -360,9 +360,73 @@ fn strangers_do_not_use_up_the_records() {
         let source = Source::new(number);
         bench.whole(&source, &source.put(1, 0));
     }
+    // Records of idle streams are used again.
     let late = Source::new(200);
-    let put = late.put(1, 0);
-    assert_eq!(bench.admit(&late, &put), Admission::Refuse(Refusal::Resources));
+    bench.whole(&late, &late.put(1, 0));
+    assert_eq!(bench.mailboxes.counts().streams, 16);
+}
+
+/// A sender whose stream was forgotten goes on with its oldest put.
+#[test]
+fn a_forgotten_stream_begins_again_with_the_oldest_put() {
+    let mut bench = Bench::bytes(1000, 2);
+    let a = Source::new(1);
+    bench.whole(&a, &a.put(1, 0));
+    for number in 100..132 {
+        let other = Source::new(number);
+        bench.whole(&other, &other.put(1, 0));
+    }
+    assert_eq!(bench.mailboxes.counts().streams, 16);
+    let [first, second] = [1, 1].map(|length| a.put(length, 0));
+    assert_eq!(bench.admit(&a, &second), Admission::OutOfOrder);
+    bench.whole(&a, &Put { oldest: true, ..first });
+    bench.whole(&a, &second);
+    assert_eq!(bench.admit(&a, &first), Admission::Refuse(Refusal::Operation));
+}
+
+#[test]
+fn a_stream_with_missing_puts_is_not_forgotten() {
+    let mut bench = Bench::bytes(1000, 2);
+    let a = Source::new(1);
+    let [first, second, third] = [1, 1, 1].map(|length| a.put(length, 0));
+    bench.whole(&a, &first);
+    bench.whole(&a, &third);
+    for number in 100..132 {
+        let other = Source::new(number);
+        bench.whole(&other, &other.put(1, 0));
+    }
+    bench.whole(&a, &second);
+    assert_eq!(bench.mailboxes.counts().gaps, 0);
+    // Nor are those of senders whose puts before a rewind may still come.
+    let bytes = config(Threshold::Bytes(100), Steering::Sender);
+    let mut bench = Bench::new(&MailboxConfig { retired: 1, ..bytes }, 2);
+    bench.whole(&a, &Put { oldest: true, ..a.put(100, 0) });
+    bench.mailboxes.rewind(bench.id, 1).unwrap();
+    bench.post(0, 1000);
+    for number in 100..132 {
+        let other = Source::new(number);
+        bench.whole(&other, &other.put(1, 0));
+    }
+    assert!(bench.mailboxes.streams.find(a.sender, ADDRESS).is_some());
+}
+
+/// Senders forget idle streams, and begin behind the numbers that they have used. Numbers wrap.
+#[test]
+fn an_oldest_put_begins_its_stream_again_however_far_its_number_is() {
+    let mut bench = Bench::new(&config(Threshold::Operations(1000), Steering::Sender), 1);
+    let a = Source::new(1);
+    bench.whole(&a, &a.put(1, 0));
+    for distance in [1_u32, 200, 1 << 30, 1 << 31, (1 << 31) + 1, u32::MAX - 1000] {
+        a.sequence.set(a.sequence.get().wrapping_add(distance));
+        a.before.set(0);
+        let [first, second] = [1, 1].map(|length| a.put(length, 0));
+        bench.whole(&a, &Put { oldest: true, ..first });
+        bench.whole(&a, &second);
+    }
+    // A number that was used just before is a repeat.
+    let repeat = Put { sequence: a.sequence.get().wrapping_sub(5), oldest: true, ..a.put(1, 0) };
+    assert_eq!(bench.admit(&a, &repeat), Admission::Refuse(Refusal::Operation));
+    assert_eq!(bench.mailboxes.counts().gaps, 0);
 }
 
 #[test]

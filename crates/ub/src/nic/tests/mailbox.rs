@@ -420,3 +420,84 @@ fn put_that_is_cut_short_does_not_hold_its_epoch() {
         assert_eq!(pair.nics[1].usage().arrivals, 0);
     }
 }
+
+/// A Jetty puts to more mailboxes than either side has records for streams of puts.
+#[test]
+fn records_of_idle_streams_are_used_again() {
+    const BOXES: u64 = 5;
+    const ROUNDS: u64 = 12;
+    for seed in 0..10 {
+        let limits = Limits { channels: 4, jetties: 8, put_streams: 2, ..Limits::default() };
+        let new = |n| UbDevice::new(Cna::new(n), &limits, &Profile::default(), u64::from(n));
+        let policy = PolicySpec::default();
+        let mut pair = Pair::between([1, 2].map(new), 0xFF_FFF0, 4, &policy);
+        for number in 0..BOXES {
+            let config = MailboxConfig {
+                address: Some(number),
+                key: 0,
+                threshold: Threshold::Operations(1),
+                steering: Steering::Sender,
+                when_empty: WhenEmpty::Wait,
+                retired: 0,
+            };
+            let mailbox = pair.nics[1].create_mailbox(&config).unwrap();
+            (0..2 * ROUNDS).for_each(|n| pair.buffer(mailbox, n));
+        }
+        let mut random = Random::new(seed);
+        for round in 0..ROUNDS {
+            for pairs in 0..BOXES {
+                // Two puts to each of two mailboxes are under way together.
+                for (n, address) in [pairs, (pairs + 1) % BOXES].into_iter().enumerate() {
+                    let mailbox = RemoteMailbox { address, key: 0 };
+                    let work = Work::Put { mailbox, offset: 0, epoch: None };
+                    let length = 1 + 2 * round + n as u64;
+                    pair.post(0, work, length as u32);
+                }
+                pair.run_until_idle(|_, _| random.number().is_multiple_of(4));
+                assert_eq!(pair.statuses(), [Status::Success; 2], "seed {seed}");
+            }
+        }
+        assert_eq!(pair.nics[0].usage().put_streams, 2);
+        assert_eq!(pair.nics[1].usage().put_streams, 2);
+        let epochs = pair.epochs();
+        assert_eq!(epochs.len() as u64, 2 * ROUNDS * BOXES);
+    }
+}
+
+/// The puts of a stream that is made anew wait for the first: the receiver may remember the numbers
+/// of a forgotten one.
+#[test]
+fn first_put_of_a_stream_that_is_made_anew_goes_alone() {
+    let limits = Limits { channels: 4, jetties: 8, put_streams: 1, ..Limits::default() };
+    let new = |n| UbDevice::new(Cna::new(n), &limits, &Profile::default(), u64::from(n));
+    let mut pair = Pair::between([1, 2].map(new), 0, 1, &PolicySpec::default());
+    let mailbox = pair.mailbox(Threshold::Bytes(100), Steering::Sender);
+    pair.buffer(mailbox, 0);
+    let other = RemoteMailbox { address: 1, key: 0 };
+    for (id, mailbox) in [BOX, BOX, other].into_iter().enumerate() {
+        pair.post(id as u64, Work::Put { mailbox, offset: 0, epoch: None }, 1);
+        pair.run_until_idle(|_, _| false);
+    }
+    let [first, second, third] = pair.statuses()[..] else { panic!("three puts end") };
+    assert_eq!((first, second, third), (Status::Success, Status::Success, Status::RemoteNoMailbox));
+    // The second of these is not sent before the first was judged; then both have numbers behind
+    // that of the put to the other mailbox.
+    pair.put(3, 0, 1);
+    pair.put(4, 0, 1);
+    let sent = pair.step(1);
+    let puts: Vec<(u32, bool)> = sent.iter().filter_map(put_number).collect();
+    assert_eq!(puts, [(3, true)]);
+    pair.run_until_idle(|_, _| false);
+    assert_eq!(pair.statuses(), [Status::Success; 2]);
+}
+
+/// The number of a put, and whether it is marked as the oldest.
+fn put_number(transmit: &Transmit) -> Option<(u32, bool)> {
+    match &transmit.packet {
+        Packet::Data(data) => match data.operation {
+            Operation::Put(put) => Some((put.sequence, put.oldest)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
