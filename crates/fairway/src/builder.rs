@@ -8,7 +8,7 @@ use std::time::Duration;
 use fairway_port::{Impaired, Spec, UdpPort};
 use fairway_sandbox::Policies;
 use fairway_ub::setup::MTU_MAX;
-use fairway_ub::{Limits, Profile};
+use fairway_ub::{LimitError, Limits, Profile};
 
 use crate::context::Context;
 use crate::core::{Core, CoreConfig};
@@ -402,7 +402,8 @@ impl Builder {
     /// Opens the sockets and starts the context.
     ///
     /// # Errors
-    /// A setting is out of range, the address can't be bound, or the system refuses.
+    /// A setting or one of the [`Limits`] is out of range ([`Error::Parameter`] names it), the
+    /// address can't be bound, or the system refuses.
     pub fn build(mut self) -> Result<Context, Error> {
         let emulate = self.emulate.clone();
         let datapath = match self.datapath {
@@ -505,6 +506,11 @@ impl Builder {
         if self.paths > self.limits.paths {
             return Err(Error::Limit { name: "paths" });
         }
+        self.limits.check().map_err(|LimitError { name, value, remedy, .. }| Error::Parameter {
+            name,
+            value: value.to_string(),
+            remedy,
+        })?;
         if let Some(mtu) = self.mtu {
             check("mtu", mtu, 64..=MTU_MAX, "use 64 to 32768 bytes")?;
         }

@@ -10,7 +10,9 @@ use std::task::{Wake, Waker};
 use std::time::Instant;
 
 use common::*;
-use fairway::{Builder, Error, Event, JettyOptions, Memory, Order, Post, Rights, Segment, Status};
+use fairway::{
+    Builder, Error, Event, JettyOptions, Limits, Memory, Order, Post, Rights, Segment, Status,
+};
 
 const KIB: u64 = 1 << 10;
 
@@ -99,6 +101,27 @@ fn the_side_with_fewer_engines_decides() {
     assert!(matches!(wrong, Err(Error::Parameter { name: "engines", .. })));
     let wrong = spread(2).progress_thread(false).build();
     assert!(matches!(wrong, Err(Error::Parameter { name: "engines", .. })));
+}
+
+#[test]
+fn limits_out_of_range_are_errors() {
+    let limits = Limits::new();
+    for (wrong, limit) in [
+        (limits.channels(0), "channels"),
+        (limits.channels(70_000), "channels"),
+        (limits.window_packets(100), "window_packets"),
+        (limits.window_packets(1 << 16), "window_packets"),
+        (limits.message_slots(0), "message_slots"),
+        (limits.read_slots(300), "read_slots"),
+        (limits.paths(300), "paths"),
+        (limits.jetties(u32::MAX), "jetties"),
+        (limits.segments(u32::MAX), "segments"),
+        (limits.mailboxes(70_000), "mailboxes"),
+        (limits.completion_queues(65_536), "completion_queues"),
+    ] {
+        let error = builder().limits(wrong).build().unwrap_err();
+        assert!(matches!(error, Error::Parameter { name, .. } if name == limit), "{error}");
+    }
 }
 
 /// Every operation increments a counter by one, each strictly after the one before: the previous

@@ -67,7 +67,7 @@ pub use api::{
 };
 pub use counters::Counters;
 pub use injected_bug::InjectedBug;
-pub use limits::{Limits, Profile};
+pub use limits::{LimitError, Limits, Profile};
 pub use nic::{FlowView, UbDevice};
 pub use placement::{AtomicExecution, Execution, Placement, PlacementToken, Verdict};
 pub use usage::Usage;

@@ -37,11 +37,11 @@ pub struct Limits {
     pub channels: u32,
     /// Engines, each of which sends for the channels assigned to it: 1 to 16.
     pub engines: u32,
-    /// Number of Jetties.
+    /// Number of Jetties. At most 2^20 − 1.
     pub jetties: u32,
-    /// Registered segments. At most 2^20.
+    /// Registered segments. At most 2^20 − 1.
     pub segments: u32,
-    /// Number of completion queues.
+    /// Number of completion queues. At most 65,535.
     pub completion_queues: u32,
     /// Entries of all completion queues together. (Live, each Jetty has a queue of its depth.)
     pub completions: u32,
@@ -104,18 +104,34 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Panics if a limit is outside the range that its documentation gives.
-    pub(crate) fn assert_in_range(&self) {
-        assert!(self.window_packets.is_power_of_two(), "window_packets: a power of two");
-        assert!((128..=32_768).contains(&self.window_packets), "window_packets: 128 to 32,768");
-        assert!((1..=Limits::CHANNELS_MAX).contains(&self.channels), "channels: 1 to 65,536");
-        assert!((1..=256).contains(&self.message_slots), "message_slots: 1 to 256");
-        assert!((1..=256).contains(&self.read_slots), "read_slots: 1 to 256");
-        assert!((1..=256).contains(&self.paths), "paths: 1 to 256");
-        assert!(self.segments <= TokenId::MAX && self.jetties <= JettyId::MAX, "20-bit names");
-        assert!(self.mailboxes <= 65_536, "mailboxes: at most 65,536");
-        assert!(self.completion_queues < 65_536, "completion_queues: below 65,536");
-        assert!((1..=16).contains(&self.engines), "engines: 1 to 16");
+    /// Checks every limit against the range that its documentation gives.
+    ///
+    /// # Errors
+    /// The first limit that is out of its range.
+    pub fn check(&self) -> Result<(), LimitError> {
+        let queues_max = Limits::COMPLETION_QUEUES_MAX;
+        let limits = [
+            ("channels", self.channels, 1..=Limits::CHANNELS_MAX, "use 1 to 65,536"),
+            ("engines", self.engines, 1..=16, "use 1 to 16"),
+            ("jetties", self.jetties, 0..=JettyId::MAX, "use up to 1,048,575"),
+            ("segments", self.segments, 0..=TokenId::MAX, "use up to 1,048,575"),
+            ("completion_queues", self.completion_queues, 0..=queues_max, "use up to 65,535"),
+            ("message_slots", self.message_slots, 1..=256, "use 1 to 256"),
+            ("read_slots", self.read_slots, 1..=256, "use 1 to 256"),
+            ("paths", self.paths, 1..=256, "use 1 to 256"),
+            ("mailboxes", self.mailboxes, 0..=65_536, "use up to 65,536"),
+        ];
+        for (name, value, range, remedy) in limits {
+            if !range.contains(&value) {
+                return Err(LimitError { name, value, remedy });
+            }
+        }
+        let value = self.window_packets;
+        if !value.is_power_of_two() || !(128..=32_768).contains(&value) {
+            let remedy = "use a power of two, 128 to 32,768";
+            return Err(LimitError { name: "window_packets", value, remedy });
+        }
+        Ok(())
     }
 
     /// Packets beyond the last acknowledged one that a channel of a NIC with these limits can
@@ -129,6 +145,7 @@ impl Limits {
 impl Limits {
     /// Most channels that a NIC can have.
     pub const CHANNELS_MAX: u32 = 65_536;
+    const COMPLETION_QUEUES_MAX: u32 = 65_535;
 
     /// Capacities of a NIC in one program: 64 channels, 1,024 Jetties, 4,096 segments and so on.
     pub const fn new() -> Limits {
@@ -201,6 +218,26 @@ setters!(Limits {
     flows: u32,
     allocates_on_use: bool,
 });
+
+/// A limit that is out of its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LimitError {
+    /// The name of the field of [`Limits`].
+    pub name: &'static str,
+    /// The field's value.
+    pub value: u32,
+    /// Advice on which value to use instead.
+    pub remedy: &'static str,
+}
+
+impl core::fmt::Display for LimitError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "the limit {} can't be {}: {}", self.name, self.value, self.remedy)
+    }
+}
+
+impl core::error::Error for LimitError {}
 
 /// Times and tolerances. [`Profile::new`] is the default, and each field has a setter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -81,7 +81,9 @@ impl UbDevice {
     /// # Panics
     /// If a limit is outside the range its documentation gives.
     pub fn new(cna: Cna, limits: &Limits, profile: &Profile, seed: u64) -> UbDevice {
-        limits.assert_in_range();
+        if let Err(error) = limits.check() {
+            panic!("{error}");
+        }
         let shared = Shared {
             config: Config::new(cna, limits, profile),
             random: Random::new(seed),
