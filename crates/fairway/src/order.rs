@@ -83,7 +83,8 @@ impl Order {
     }
 
     /// The receive that the operation consumes at the peer completes after those of every earlier
-    /// operation of its Jetty, to the same peer, that set this flag.
+    /// operation of its Jetty, to the same peer, that set this flag. Without effect on operations
+    /// that consume none, such as READs, so one order may serve for all.
     #[must_use]
     pub fn receiving_in_order(self) -> Order {
         Order(OrderRequest { receive_in_order: true, ..self.0 })

@@ -196,6 +196,9 @@ impl Segment {
     /// nothing of it is posted.
     pub fn into_memory(self) -> Result<Memory, Error> {
         self.inner.handle.live()?;
+        if Arc::strong_count(&self.inner) > 1 {
+            return Err(Error::Shared);
+        }
         if let Some(to) = self.posted_to() {
             return Err(Error::Posted { to });
         }

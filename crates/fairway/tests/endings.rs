@@ -7,7 +7,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::{Pair, TIMEOUT, builder, bytes, content, dead_after, event_of_peer, side};
-use fairway::{Builder, Context, Error, Event, JettyOptions, Memory, Rights, SegmentKey, Status};
+use fairway::{
+    Builder, Context, Error, Event, JettyOptions, Memory, PostedTo, Rights, SegmentKey, Status,
+};
 
 fn mortal() -> Builder {
     builder().profile(dead_after(800))
@@ -227,6 +229,14 @@ fn memory_comes_back_only_from_the_last_handle() {
     let other = segment.clone();
     assert!(matches!(segment.into_memory(), Err(Error::Shared)));
     assert_eq!(other.into_memory().unwrap().into_vec(), bytes(100, 1));
+
+    // That there are other handles is reported first: the segment stays, because they use it.
+    let segment = pair.client.filled(100, 1);
+    let other = segment.clone();
+    pair.client.jetty.post_receive(segment.slice(0..8), 1).unwrap();
+    assert!(matches!(segment.into_memory(), Err(Error::Shared)));
+    let to = PostedTo::Jetty { number: pair.client.jetty.number() };
+    assert!(matches!(other.into_memory(), Err(Error::Posted { to: by }) if by == to));
 }
 
 #[test]
