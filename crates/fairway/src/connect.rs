@@ -351,7 +351,7 @@ impl Core {
                 self.counters.setup_limited += 1;
                 return;
             }
-            Reaction::Answer(answer) => answer,
+            Reaction::Answer(answer) => self.unless_ended(answer),
             Reaction::Open(_) if !self.connecting.quota.take(now, sender.ip(), quota::OPENING) => {
                 self.counters.setup_limited += 1;
                 return;

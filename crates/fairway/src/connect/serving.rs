@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering;
 use fairway_runtime::clock;
 use fairway_ub::ChannelId;
 use fairway_ub::setup::Opening;
-use fairway_ub::wire::{Instant, Joins, KEY_LEN, Psn, RejectReason, Role, Tpn};
+use fairway_ub::wire::{
+    Instant, Joins, KEY_LEN, Psn, RejectReason, Role, Setup, SetupMessage, Tpn,
+};
 
 use super::ways::first_port;
 use super::{Place, Remote, first_numbers};
@@ -75,6 +77,17 @@ impl Core {
                 self.nic.release_channel(id);
                 Err(RejectReason::Parameters)
             }
+        }
+    }
+
+    /// Returns the answer to a repeated request: if it is the ACCEPT of a channel that has ended, its
+    /// client, which would use that channel, is to begin again.
+    pub(super) fn unless_ended(&self, answer: Setup) -> Setup {
+        let SetupMessage::Accept(accept) = &answer.message else { return answer };
+        let channel = self.channels.by_peer_number(accept.server.tpn);
+        match channel.is_some_and(|channel| self.nic.is_open(channel.id)) {
+            true => answer,
+            false => self.connecting.listener.ended(&answer),
         }
     }
 

@@ -168,7 +168,7 @@ impl Channels {
 
     /// Returns the channel that a peer names by this number. The channel of the last packet is
     /// compared first, before the number is deciphered.
-    fn by_peer_number(&self, peer_number: Tpn) -> Option<&Channel> {
+    pub(crate) fn by_peer_number(&self, peer_number: Tpn) -> Option<&Channel> {
         let recent = self.records.get(self.recent.get()).and_then(Option::as_ref);
         if let Some(channel) = recent.filter(|channel| channel.peer_number == peer_number) {
             return Some(channel);

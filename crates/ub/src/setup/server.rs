@@ -38,7 +38,8 @@ struct Accepted {
 pub enum Reaction {
     /// The caller need not do anything.
     Ignore,
-    /// Send this message to the address that the received message came from.
+    /// Send this message to the address that the received message came from. An ACCEPT repeats an
+    /// earlier one: if its channel has ended, [`Listener::ended`] has the answer instead.
     Answer(Setup),
     /// Open a channel, then call [`Listener::opened`] or [`Listener::refuse`].
     Open(Opening),
@@ -146,6 +147,16 @@ impl Listener {
             accept,
         });
         self.accept(opening.client, accept)
+    }
+
+    /// Returns the answer to a CONFIRM that arrives again, in place of `accept`, which repeats that
+    /// of a channel that has ended meanwhile. The client begins again.
+    pub fn ended(&self, accept: &Setup) -> Setup {
+        let nonce = match &accept.message {
+            SetupMessage::Accept(accept) => accept.nonce,
+            _ => 0,
+        };
+        self.reject(accept.destination, nonce, RejectReason::StaleCookie)
     }
 
     /// Returns the answer if the channel of `opening` can't be opened.

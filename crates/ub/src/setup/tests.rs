@@ -179,6 +179,24 @@ fn a_lost_accept_is_repeated_and_opens_nothing_twice() {
     assert_eq!(reject_reason(&late), RejectReason::StaleCookie);
 }
 
+/// The server found the client dead before the client had an ACCEPT.
+#[test]
+fn the_accept_of_an_ended_channel_is_not_repeated() {
+    let (mut attempt, mut listener) = (attempt(), listener());
+    let confirm = confirm(&mut attempt, &mut listener, T0);
+    let opening = opening(receive(&mut listener, T0, &confirm));
+    let end = (Tpn::new(7), Psn::new(8));
+    let _lost = listener.opened(T0, &opening, end, [0; KEY_LEN]);
+    let again = say(&mut attempt, after_ms(20)).expect("the CONFIRM again");
+    let accept = answer(receive(&mut listener, after_ms(20), &again));
+    assert!(matches!(accept.message, SetupMessage::Accept(_)));
+    let reject = listener.ended(&accept);
+    assert_eq!(reject_reason(&reject), RejectReason::StaleCookie);
+    assert!(attempt.handle_message(after_ms(20), server_address(), &reject));
+    let hello = say(&mut attempt, after_ms(20)).expect("a HELLO");
+    assert!(matches!(hello.message, SetupMessage::Hello(_)), "the client begins again");
+}
+
 #[test]
 fn duplicated_and_reordered_answers_change_nothing() {
     let (mut attempt, mut listener) = (attempt(), listener());
