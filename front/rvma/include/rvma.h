@@ -65,13 +65,15 @@ typedef enum RVMA_Status {
     RVMA_ERR_SYSTEM = 12,     /* the operating system refused */
     RVMA_ERR_CANCELLED = 13,  /* ended by RVMA_Finalize() or RVMA_Win_free() */
     RVMA_ERR_INTERNAL = 14,   /* a bug of the library */
+    RVMA_ERR_MEMORY = 15,     /* memory here that it names is not mapped, or can't be written */
     /* How an operation ended at the other side. */
     RVMA_ERR_UNREACHABLE = 20,/* no answer came from there, or it refused to connect */
     RVMA_ERR_PEER = 21,       /* the peer died or left while the operation was under way */
     RVMA_ERR_NO_MAILBOX = 22, /* no such mailbox, another key, or closed with NACK */
     RVMA_ERR_EPOCH = 23,      /* the epoch that was named is over, or full */
     RVMA_ERR_LENGTH = 24,     /* it leaves the buffer */
-    RVMA_ERR_NO_BUFFER = 25,  /* no buffer is posted, and the mailbox lets no put wait */
+    RVMA_ERR_NO_BUFFER = 25,  /* no buffer is posted, and the mailbox lets no put wait; or the
+                                 buffer's memory is gone */
     RVMA_ERR_REFUSED = 26     /* the peer refused for another reason: RVMA_Last_error() */
 } RVMA_Status;
 
@@ -289,7 +291,7 @@ typedef struct RVMA_Op_options {
     uint32_t struct_size; /* sizeof(RVMA_Op_options) */
     RVMA_Key key;         /* the window's key; 0: none */
     int64_t offset;       /* into the buffer; streams take no notice of it */
-    int64_t epoch;        /* the epoch it is for, and no other; or RVMA_EPOCH_ANY */
+    int64_t epoch;        /* the epoch it is for, and no other, below 2^32; or RVMA_EPOCH_ANY */
 } RVMA_Op_options;
 
 #define RVMA_OP_OPTIONS_INIT {sizeof(RVMA_Op_options), 0, 0, RVMA_EPOCH_ANY}
@@ -300,8 +302,10 @@ typedef struct RVMA_Op_options {
  * has no buffer posted it waits until there is one, for as long as the receiver lives.
  *
  * Order: the puts that a process issues to one address of one peer fill its epochs in the order in
- * which they were issued, unless they name an epoch. Within an epoch they may be placed in any
- * order: what overlaps may end as a mixture. */
+ * which they were issued, unless they name an epoch. While a put that names an epoch waits for that
+ * epoch, puts to the same address that were issued after it and name none wait for it: name the
+ * epochs of all of them, or issue it last. Within an epoch puts may be placed in any order: what
+ * overlaps may end as a mixture. */
 RVMA_Status RVMA_Put(void *send_buffer, int64_t size, RVMA_Addr *dest_addr,
                      void *virtual_addr);
 

@@ -13,6 +13,8 @@ use crate::types::InitOptions;
 
 /// Least number of registered segments, in addition to one per buffer; they are for operations.
 const SEGMENTS: u32 = 65_536;
+/// Processes that put into each window at the same time, on average, without delaying each other.
+const SENDERS: u32 = 4;
 /// Largest number of posted and kept buffers.
 const BUFFERS_MAX: u32 = 1 << 19;
 /// Keep-alives sent before a silent peer is declared dead.
@@ -63,8 +65,10 @@ fn limits(options: &InitOptions) -> Result<Limits> {
     let defaults = Limits::default();
     let or = |value: u32, default| if value == 0 { default } else { value };
     let buffers = or(options.buffers, defaults.mailbox_buffers);
+    let windows = or(options.windows, defaults.mailboxes);
     let limits = defaults
-        .mailboxes(or(options.windows, defaults.mailboxes))
+        .mailboxes(windows)
+        .put_streams(defaults.put_streams.max(windows.saturating_mul(SENDERS)))
         .mailbox_buffers(buffers)
         .segments(buffers.saturating_add(SEGMENTS));
     if limits.mailboxes > 65_536 {

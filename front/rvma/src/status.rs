@@ -23,6 +23,7 @@ pub(crate) enum Status {
     System = 12,
     Cancelled = 13,
     Internal = 14,
+    Memory = 15,
     Unreachable = 20,
     Peer = 21,
     NoMailbox = 22,
@@ -49,12 +50,17 @@ const MEANINGS: &[(Status, &CStr)] = &[
     (Status::System, c"the operating system refused"),
     (Status::Cancelled, c"ended by RVMA_Finalize or RVMA_Win_free"),
     (Status::Internal, c"a bug of the library"),
+    (Status::Memory, c"memory of this process that it names is not mapped, or can't be written"),
     (Status::Unreachable, c"no answer from that address"),
     (Status::Peer, c"the peer died or left"),
     (Status::NoMailbox, c"the peer has no such mailbox, or it has another key, or is closed"),
     (Status::Epoch, c"the epoch that was named takes no more"),
     (Status::Length, c"it leaves the peer's buffer"),
-    (Status::NoBuffer, c"the peer has posted no buffer, and lets no put wait for one"),
+    (
+        Status::NoBuffer,
+        c"the peer has posted no buffer and lets no put wait for one, the memory of its buffer is \
+          gone, or it has no record for one more sender (a higher limit of windows gives it more)",
+    ),
     (Status::Refused, c"the peer refused"),
 ];
 
@@ -77,6 +83,8 @@ impl Status {
             }
             fairway::Status::PeerDead | fairway::Status::PeerClosed => Status::Peer,
             fairway::Status::Flushed => Status::Cancelled,
+            fairway::Status::LocalMemory => Status::Memory,
+            fairway::Status::TimedOut => Status::Timeout,
             _ => Status::Refused,
         }
     }

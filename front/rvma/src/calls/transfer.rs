@@ -85,9 +85,15 @@ fn mail_to(mailbox: *mut c_void, options: &OpOptions) -> Result<MailboxAddress> 
     let to = MailboxAddress::new(mailbox_address(mailbox), key as u32).offset(offset);
     match epoch {
         EPOCH_ANY => Ok(to),
-        // The receiver extends the low 32 bits to the epoch nearest to its current one.
-        0.. => Ok(to.epoch(epoch as u32)),
-        _ => Err(Failure::argument("epoch", epoch, "name an epoch, or RVMA_EPOCH_ANY")),
+        // The receiver extends 32 bits to the epoch nearest to its current one.
+        _ => match u32::try_from(epoch) {
+            Ok(epoch) => Ok(to.epoch(epoch)),
+            Err(_) => Err(Failure::argument(
+                "epoch",
+                epoch,
+                "name an epoch from 0 to 4294967295, or RVMA_EPOCH_ANY",
+            )),
+        },
     }
 }
 

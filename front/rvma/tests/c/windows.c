@@ -1,5 +1,6 @@
 /* Windows, epochs, and every option of puts and gets, within one process. */
 #include "check.h"
+#include <sys/mman.h>
 
 enum { SIZE = 64 };
 
@@ -171,6 +172,8 @@ static void a_put_waits_for_a_buffer(void)
 
     /* One that names a later epoch waits for that one's buffer. */
     RVMA_Op_options later = at(0, 2);
+    RVMA_Op_options beyond = at(0, (int64_t)1 << 32); /* epochs have 32 bits on their way */
+    EXPECT(RVMA_ERR_ARGUMENT, RVMA_Put_opts(put_bytes, SIZE, &self, BOX(7), &beyond));
     OK(RVMA_Iput(put_bytes + 1, SIZE, &self, BOX(7), &later, NULL));
     EXPECT(RVMA_ERR_TIMEOUT, RVMA_Flush(20));
     char others[2][SIZE];
@@ -360,6 +363,27 @@ static void more_at_once_than_there_is_room_for(void)
     EXPECT(RVMA_ERR_NO_MAILBOX, RVMA_Flush(PATIENCE));
 }
 
+/* Memory that is missing is reported for the side on which it is. */
+static void missing_memory_is_told_by_side(void)
+{
+    char buffer[SIZE];
+    void *gone = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(gone != MAP_FAILED);
+    CHECK(munmap(gone, 4096) == 0);
+    RVMA_Win win = RVMA_Init_window(BOX(16), NULL, 1, RVMA_EPOCH_OPS);
+    OK(RVMA_Post_buffer(buffer, SIZE, NULL, win));
+    EXPECT(RVMA_ERR_MEMORY, RVMA_Put(gone, SIZE, &self, BOX(16)));
+    RVMA_Win other = RVMA_Init_window(BOX(17), NULL, 1, RVMA_EPOCH_OPS);
+    void *theirs = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(theirs != MAP_FAILED);
+    OK(RVMA_Post_buffer(theirs, 4096, NULL, other));
+    CHECK(munmap(theirs, 4096) == 0);
+    EXPECT(RVMA_ERR_NO_BUFFER, RVMA_Put(put_bytes, SIZE, &self, BOX(17)));
+    CHECK(strstr(RVMA_Last_error(), "the memory of its buffer is gone") != NULL);
+    OK(RVMA_Win_free(other));
+    OK(RVMA_Win_free(win));
+}
+
 int main(void)
 {
     for (size_t i = 0; i < sizeof put_bytes; i++)
@@ -378,6 +402,7 @@ int main(void)
     buffers_may_go_as_soon_as_they_are_back();
     empty_and_large_puts();
     more_at_once_than_there_is_room_for();
+    missing_memory_is_told_by_side();
     OK(RVMA_Finalize());
     return 0;
 }
