@@ -45,7 +45,7 @@ pub(crate) const RECORDED: [Recorded; 51] = [
     Recorded::new(InjectedBug::NumberAfresh, 510, 510),
     Recorded::new(InjectedBug::IssueAnew, 112_800, 112_800),
     Recorded::seed(InjectedBug::TakeLast, 7_533_577),
-    Recorded::run(InjectedBug::CountOvertaking, 7_495_720, 3_619),
+    Recorded::run(InjectedBug::CountOvertaking, 7_495_720, 1_358),
     Recorded::seed(InjectedBug::RetryAtOnce, 7_483_350),
     Recorded::seed(InjectedBug::ReadLate, 5_214),
     Recorded::new(InjectedBug::CloseApart, 79_048_388, 9),
