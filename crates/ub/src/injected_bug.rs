@@ -180,7 +180,7 @@ pub enum InjectedBug {
     PlaceAborted,
     /// End the operations of an aborted Jetty in the reverse order of posting.
     AbortBackwards,
-    /// Number READs and atomics that ask for their receives in order, although they take none.
+    /// Number READs and atomics that request their receives in order, although they take none.
     NumberFetches,
     /// Number the puts of a stream whose record was used for another one from 0 again.
     NumberAfresh,

@@ -5,11 +5,11 @@
 //! reported. If no record is free, that of the stream that has been idle for longest is used for
 //! another one, so only streams with puts under way count. The receiver may have a record of the
 //! forgotten stream, whose numbers it expects to go on. So the puts of a stream that is made anew
-//! have numbers behind all those of forgotten streams ([`PutStreams::begin`]), and the first one is
+//! have numbers behind all those of forgotten streams (`PutStreams::begin`), and the first one is
 //! issued alone: it is marked as the oldest, from which the receiver learns that everything before
 //! it is over, however far its number is ahead. Where the numbers have come around so that they
-//! seem to go back, the mark says the same ([`crate::mailbox`]). The others follow when the receiver
-//! has judged the first.
+//! seem to go back, the mark says the same. The others follow when the receiver has judged the
+//! first.
 
 use crate::injected_bug::InjectedBug;
 use crate::list::{Linked, Links, List};

@@ -80,8 +80,8 @@ impl Core {
         }
     }
 
-    /// Returns the answer to a repeated request: if it is the ACCEPT of a channel that has ended, its
-    /// client, which would use that channel, is to begin again.
+    /// Returns the answer to a repeated request: if it is the ACCEPT of a channel that has ended,
+    /// its client, which would use that channel, is to begin again.
     pub(super) fn unless_ended(&self, answer: Setup) -> Setup {
         let SetupMessage::Accept(accept) = &answer.message else { return answer };
         let channel = self.channels.by_peer_number(accept.server.tpn);

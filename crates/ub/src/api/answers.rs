@@ -123,8 +123,8 @@ pub enum Status {
     /// The address of the atomic is not a multiple of its length.
     RemoteMisaligned,
     /// The peer has no free record for the requested order, or for a put to a mailbox
-    /// (`Limits::put_streams`); or the mailbox has no buffer, and does not let puts wait for one; or
-    /// the buffer's memory is missing.
+    /// (`Limits::put_streams`); or the mailbox has no buffer, and does not let puts wait for one;
+    /// or the buffer's memory is missing.
     RemoteResources,
     /// The peer has no such mailbox, the key is wrong, or the mailbox is closed.
     RemoteNoMailbox,

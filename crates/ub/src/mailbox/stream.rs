@@ -133,9 +133,9 @@ impl Chained for Stream {
 /// come. The record of an idle stream may be used for another one. The next put of its sender that
 /// is judged then finds no record, and begins the stream again if it is marked as the oldest; until
 /// it is, it is sent back. That is as if the stream had begun there: all puts before it have ended,
-/// and none behind it was judged before, because a put that is judged before an earlier one leaves a
-/// gap. A packet that is delayed or repeated in the network changes nothing: the channel judges each
-/// packet number once, and a put ends only when all its numbers have been judged.
+/// and none behind it was judged before, because a put that is judged before an earlier one leaves
+/// a gap. A packet that is delayed or repeated in the network changes nothing: the channel judges
+/// each packet number once, and a put ends only when all its numbers have been judged.
 #[derive(Debug)]
 pub(super) struct Streams {
     pub(super) records: Pool<Stream>,

@@ -125,8 +125,8 @@ impl Shared {
         }
     }
 
-    /// The request without the order of its receive, if it asks for one and takes no receive: the
-    /// target would wait for a receive of that number. Callers may ask for one order for all their
+    /// The request without the order of its receive, if it requests one and takes no receive: the
+    /// target would wait for a receive of that number. Callers may request one order for all their
     /// operations.
     #[inline]
     fn without_receive(&self, request: &WorkRequest) -> Option<WorkRequest> {

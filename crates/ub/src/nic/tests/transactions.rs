@@ -327,8 +327,8 @@ fn d30_unreliable_packets_pass_no_gate_and_are_not_acknowledged() {
     assert_eq!(posted, Err(PostError::Unreliable));
 }
 
-/// A peer may number READs and atomics that request their receives in order: it is as if the bug was
-/// injected there.
+/// A peer may number READs and atomics that request their receives in order: it is as if the bug
+/// was injected there.
 #[test]
 fn reads_and_atomics_that_request_receive_order_hold_up_no_receives() {
     for bug in [None, Some(InjectedBug::NumberFetches)] {
