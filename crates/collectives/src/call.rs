@@ -171,6 +171,24 @@ impl std::error::Error for CallError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest(pub u16);
 
+impl Digest {
+    /// What two ranks must agree on: `earlier`, and this after it.
+    #[must_use]
+    pub(crate) fn after(self, earlier: Option<Digest>) -> Digest {
+        let Some(Digest(earlier)) = earlier else { return self };
+        Hash::new(u64::from(earlier)).add(u64::from(self.0)).finish()
+    }
+
+    /// The digest of a text.
+    pub(crate) fn of_text(text: &str) -> Digest {
+        let mut hash = Hash::new(text.len() as u64);
+        text.bytes().for_each(|byte| {
+            hash.add(u64::from(byte));
+        });
+        hash.finish()
+    }
+}
+
 impl Call {
     /// Returns the kind.
     pub fn kind(&self) -> Kind {

@@ -3,14 +3,18 @@
 //! | bits | field |
 //! |---|---|
 //! | 0–2 | content |
-//! | 3–14 | number of the call between the two ranks, modulo 2^12 |
+//! | 3–14 | number of the call, of those with messages between the two ranks, modulo 2^12 |
 //! | 15 | 1 if the call is a send or receive: those have numbers of their own, for each direction |
-//! | 16–31 | digest of the call |
+//! | 16–31 | digest of the call, and of those without messages that came directly before it |
 //! | 32–39 | slot |
 //! | 40–63 | number of the message from this rank to that one in the call |
 //!
 //! A message that returns slots has a mask of them in bits 32 to 63; one which reports that the
 //! group is over has the rank to blame in bits 32 to 55 and a reason in bits 56 to 63.
+//!
+//! Each message occupies a slot until its receiver has handled it, so a rank is fewer calls ahead
+//! of another one than there are slots. A call without messages between the two would not be
+//! bounded in that way, and takes no number.
 
 use crate::call::Digest;
 

@@ -36,8 +36,11 @@ pub(crate) struct Link {
     is_due: bool,
     /// True if free slots are returned only when they are many, or the other rank waits for one.
     returns_late: bool,
-    /// Number of the next call with the other rank, apart from sends and receives.
+    /// Number of the next call with messages of the other rank or to it, apart from sends and
+    /// receives.
     next: u32,
+    /// Digest of what came since the last such call: calls without messages, and labels.
+    passed: Option<Digest>,
     /// Numbers of the next send to the other rank and of the next receive from it.
     next_send: u32,
     next_receive: u32,
@@ -64,6 +67,7 @@ impl Link {
             is_due: false,
             returns_late: false,
             next: 0,
+            passed: None,
             next_send: 0,
             next_receive: 0,
             expected: VecDeque::new(),
@@ -122,7 +126,18 @@ impl Link {
         self.lent.iter().flatten().any(is_of_call)
     }
 
-    /// Begins a call. Returns its number, and the messages of it that have already arrived.
+    /// Passes a call without messages, or a label: the next call with messages is compared with the
+    /// other rank's together with it.
+    pub(crate) fn pass(&mut self, digest: Digest) {
+        self.passed = Some(digest.after(self.passed));
+    }
+
+    /// Takes the digest of what was passed since the last call with messages.
+    pub(crate) fn take_passed(&mut self) -> Option<Digest> {
+        self.passed.take()
+    }
+
+    /// Begins a call with messages. Returns its number, and those that have already arrived.
     pub(crate) fn begin(&mut self, digest: Digest, work: Work) -> (u32, Vec<Header>) {
         let sequence = self.next;
         self.next = (self.next + 1) % CALLS;
@@ -155,8 +170,8 @@ impl Link {
         self.expected.iter().find(|expected| expected.sequence == sequence).copied()
     }
 
-    /// Keeps a message of a later call. False if the message belongs to a call that is over: those
-    /// are at most half of the numbers behind.
+    /// Keeps a message of a later call. False if the message belongs to a call that is over. The
+    /// later ones are at most as many as the slots of the message's receiver.
     pub(crate) fn keep(&mut self, header: Header) -> bool {
         let is_pairwise = header.sequence & PAIRWISE != 0;
         let next = if is_pairwise { self.next_receive } else { self.next };

@@ -13,12 +13,14 @@
 
 mod execution;
 mod messages;
+mod numbers;
 
-use crate::call::{Call, Kind, Message};
+use crate::call::{Call, Kind};
 use crate::header::{Content, Header};
 use crate::link::{Link, Queued};
 use crate::schedule::{Action, Place, Schedule, Span, StepIndex};
 use execution::Execution;
+use numbers::Numbers;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -180,8 +182,8 @@ pub enum Output {
 /// A message that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RankError {
-    /// The rank `peer` has called another operation than this one did, as call number `call` of
-    /// those that both take part in.
+    /// The rank `peer` has called another operation than this one did, or has another label
+    /// ([`Rank::label_next`]).
     Mismatch {
         /// The other rank.
         peer: u32,
@@ -314,16 +316,7 @@ impl Rank {
     ) -> Result<Work, (Work, RankError)> {
         let work = Work(self.next);
         self.next += 1;
-        let mut early = Vec::new();
-        let mut sequences = vec![0; self.links.len()];
-        let own = self.rank;
-        for peer in (0..self.links.len() as u32).filter(|peer| *peer != own) {
-            if call.involves(peer) {
-                let (sequence, headers) = self.begin(call, peer, work);
-                sequences[peer as usize] = sequence;
-                early.extend(headers.into_iter().map(|header| (peer, header)));
-            }
-        }
+        let Numbers { sequences, digests, early } = self.begin_with_all(call, &schedule, work);
         // A rank that sends an exchange does not know the places of its messages.
         let is_exchange = call.kind() == Kind::Exchange;
         if protocol == Protocol::Direct && !is_exchange {
@@ -340,7 +333,6 @@ impl Rank {
                 self.activate(to);
             }
         }
-        let digests = (0..self.links.len() as u32).map(|peer| call.digest_to(peer)).collect();
         let mut execution = Execution::new(work, schedule, protocol, sequences, digests);
         if is_exchange {
             execution.lend_slots();
@@ -352,22 +344,6 @@ impl Rank {
             self.handle_arrival(peer, header).map_err(|error| (work, error))?;
         }
         Ok(work)
-    }
-
-    /// Begins a call with one other rank. Returns the number of the messages to it, and the
-    /// messages of it that have already arrived.
-    fn begin(&mut self, call: &Call, peer: u32, work: Work) -> (u32, Vec<Header>) {
-        let (digest, link) = (call.digest_from(peer), &mut self.links[peer as usize]);
-        let Call::Exchange { is_collective: false, sends, receives } = call else {
-            return link.begin(digest, work);
-        };
-        let names_peer = |messages: &[Message]| messages.iter().any(|with| with.rank == peer);
-        let sequence = if names_peer(sends) { link.begin_send() } else { 0 };
-        let early = match names_peer(receives) {
-            true => link.begin_receive(digest, work),
-            false => Vec::new(),
-        };
-        (sequence, early)
     }
 
     /// Handles a message from another rank, whose bytes are in place.

@@ -3,7 +3,7 @@
 use crate::algorithms::{self, Algorithm};
 use crate::call::{Call, Piece};
 use crate::header::MESSAGES_MAX;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Consecutive bytes of a buffer, at most as many as a slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -122,6 +122,8 @@ pub struct Schedule {
     numbers: Vec<u32>,
     /// For each rank from which messages come: the receiving steps, in order.
     arrivals: BTreeMap<u32, Vec<StepIndex>>,
+    /// The ranks to which messages go.
+    receivers: BTreeSet<u32>,
     /// For each step: those that wait for it.
     waiting: Vec<Vec<StepIndex>>,
     /// True if bytes that are received to be combined are only ever the second operand.
@@ -204,6 +206,11 @@ impl Schedule {
         self.arrivals.iter().filter(move |(_, steps)| steps.iter().any(is_placed)).map(|at| *at.0)
     }
 
+    /// True if messages go to a rank, or come from it. The schedule of that rank says the same.
+    pub(crate) fn has_messages_with(&self, peer: u32) -> bool {
+        self.receivers.contains(&peer) || self.arrivals.contains_key(&peer)
+    }
+
     /// True if a rank may combine bytes straight from the memory of their sender: each is used
     /// once, as the second operand, and never a result.
     pub(crate) fn combines_from_sender(&self) -> bool {
@@ -275,6 +282,7 @@ impl<'a> Builder<'a> {
             schedule.numbers.push(number);
             step.after.iter().for_each(|before| schedule.waiting[before.index()].push(index));
         }
+        schedule.receivers = sent.into_keys().collect();
         Schedule { steps, ..schedule }
     }
 

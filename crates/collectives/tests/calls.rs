@@ -3,7 +3,7 @@
 mod world;
 
 use fairway_collectives::{
-    Algorithm, Call, ElementType, Kind, Message, Output, Piece, Protocol, Rank, RankError,
+    Algorithm, Call, ElementType, Header, Kind, Message, Output, Piece, Protocol, Rank, RankError,
     Reduction, Schedule, Shape,
 };
 use std::sync::Arc;
@@ -239,6 +239,99 @@ fn several_calls_at_a_time_do_not_mix() {
         for (job, case) in world.jobs.iter().zip(&cases) {
             check(job, case, &format!("seed {seed}"));
         }
+    }
+}
+
+#[test]
+fn late_rank_takes_part_after_thousands_of_calls_without_messages_for_it() {
+    // More than the numbers that a header has for calls.
+    const CALLS: usize = 5000;
+    for kind in [Kind::AllReduce, Kind::AllGather, Kind::Broadcast, Kind::Exchange] {
+        for late in [0, 2] {
+            let mut random = Random::new(7);
+            // An exchange is one between the other two ranks.
+            let without = match kind {
+                Kind::Exchange => exchange_without(late),
+                _ => case(kind, 3, 0, &mut random),
+            };
+            let protocol = PROTOCOLS[late];
+            let algorithm = Algorithm::of(kind)[0];
+            let mut jobs = vec![job(&without, algorithm, protocol, false); CALLS];
+            let last = case(Kind::AllReduce, 3, 300, &mut random);
+            jobs.push(job(&last, Algorithm::Ring, protocol, false));
+            let mut world = World::new(jobs, 64, 4, &[], 1);
+            world.late = Some(late);
+            world.run();
+            check(&world.jobs[CALLS], &last, &format!("{kind:?}, rank {late} is late"));
+        }
+    }
+}
+
+/// An exchange of one byte between the other two of three ranks.
+fn exchange_without(rank: usize) -> Case {
+    let piece = Piece { offset: 0, bytes: 1 };
+    let message = |with: u32| vec![Message { rank: with, piece }];
+    let [first, second] = if rank == 0 { [1, 2] } else { [0, 1] };
+    let messages = |own: u32| match own {
+        _ if own == first => message(second),
+        _ if own == second => message(first),
+        _ => Vec::new(),
+    };
+    let call = |own: u32| Call::Exchange {
+        is_collective: true,
+        sends: messages(own),
+        receives: messages(own),
+    };
+    let bytes = |own: u32| if own as usize == rank { Vec::new() } else { vec![7] };
+    Case {
+        calls: (0..3).map(call).collect(),
+        inputs: (0..3).map(bytes).collect(),
+        outputs: (0..3).map(bytes).collect(),
+    }
+}
+
+/// The first message of the last of these calls at rank 1 of two, after the others.
+fn first_message(rank: &mut Rank, calls: &[(Call, &str)]) -> Option<Header> {
+    for (call, label) in calls {
+        start(rank, 1, call, label);
+    }
+    std::iter::from_fn(|| rank.poll()).find_map(|output| match output {
+        Output::Write(write) => Some(write.header),
+        _ => None,
+    })
+}
+
+fn start(rank: &mut Rank, own: u32, call: &Call, label: &str) {
+    let shape =
+        Shape { rank: own, ranks: 2, slot_bytes: 64, slots: 4, is_in_place: false, hosts: &[0, 1] };
+    if !label.is_empty() {
+        rank.label_next(label);
+    }
+    let schedule = Arc::new(Schedule::new(call, Algorithm::of(call.kind())[0], &shape));
+    rank.start(call, schedule, Protocol::Staged).expect("no message has come");
+}
+
+#[test]
+fn call_without_messages_and_label_are_compared_with_the_next_message() {
+    let (element, reduction) = (ElementType::I32, Reduction::Sum);
+    let empty = Call::AllReduce { bytes: 0, element, reduction };
+    let short = Call::AllReduce { bytes: 8, element, reduction };
+    let gather = Call::AllGather { pieces: vec![0, 0] };
+    let order = [(empty.clone(), ""), (short.clone(), "bor")];
+    let other_call = [(gather, ""), (short.clone(), "bor")];
+    let other_label = [(empty.clone(), ""), (short.clone(), "band")];
+    let missing = [(short, "bor")];
+    let mismatch = Err(RankError::Mismatch { peer: 1 });
+    for (calls, expected) in [
+        (&order[..], Ok(())),
+        (&other_call[..], mismatch),
+        (&other_label[..], mismatch),
+        (&missing[..], mismatch),
+    ] {
+        let (mut first, mut second) = (Rank::new(0, 2, 4), Rank::new(1, 2, 4));
+        let header = first_message(&mut second, calls).expect("the last call has messages");
+        order.iter().for_each(|(call, label)| start(&mut first, 0, call, label));
+        assert_eq!(first.handle_arrival(1, header), expected, "{calls:?}");
     }
 }
 

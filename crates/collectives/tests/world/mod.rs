@@ -63,8 +63,12 @@ pub struct World {
     slots: u32,
     hosts: Vec<u32>,
     pub jobs: Vec<Job>,
+    /// A rank that begins a job only when no other rank can go on.
+    pub late: Option<usize>,
     /// For each rank: the number of jobs that it has begun, and their works.
     works: Vec<Vec<Work>>,
+    /// Those that it has not forgotten.
+    unfinished: Vec<Vec<Work>>,
     /// The bytes of slots, by receiver, sender and slot.
     contents: HashMap<(usize, u32, u8), Vec<u8>>,
     occupied: HashMap<(usize, u32, u8), bool>,
@@ -93,7 +97,9 @@ impl World {
             slots,
             hosts: hosts.to_vec(),
             jobs,
+            late: None,
             works: vec![Vec::new(); count as usize],
+            unfinished: vec![Vec::new(); count as usize],
             contents: HashMap::new(),
             occupied: HashMap::new(),
             lent: HashMap::new(),
@@ -134,12 +140,14 @@ impl World {
     /// Lets some rank forget a call that is done.
     fn finish_one(&mut self) {
         let rank = self.random.below(self.ranks.len());
-        if self.works[rank].is_empty() {
+        if self.unfinished[rank].is_empty() {
             return;
         }
-        let work = self.works[rank][self.random.below(self.works[rank].len())];
+        let at = self.random.below(self.unfinished[rank].len());
+        let work = self.unfinished[rank][at];
         if self.ranks[rank].is_done(work) {
             self.ranks[rank].finish(work);
+            self.unfinished[rank].swap_remove(at);
         }
     }
 
@@ -149,7 +157,10 @@ impl World {
         for _ in 0..4 * count {
             let rank = self.random.below(count);
             match self.random.below(4) {
-                0 if self.works[rank].len() < self.jobs.len() && self.random.below(3) == 0 => {
+                0 if self.has_jobs(rank)
+                    && self.late != Some(rank)
+                    && self.random.below(3) == 0 =>
+                {
                     return Some(Choice::Start(rank));
                 }
                 1 => {
@@ -167,8 +178,8 @@ impl World {
             }
         }
         // Chance found nothing: take what there is.
-        let late = (0..count).find(|rank| self.works[*rank].len() < self.jobs.len());
-        if let Some(rank) = late {
+        let idle = (0..count).find(|rank| self.late != Some(*rank) && self.has_jobs(*rank));
+        if let Some(rank) = idle {
             return Some(Choice::Start(rank));
         }
         for rank in 0..count {
@@ -177,7 +188,13 @@ impl World {
             }
         }
         let arrival = (!self.flights.is_empty()).then_some(Choice::Arrive(0));
-        arrival.or_else(|| (!self.ends.is_empty()).then_some(Choice::End(0)))
+        let end = arrival.or_else(|| (!self.ends.is_empty()).then_some(Choice::End(0)));
+        end.or_else(|| self.late.filter(|rank| self.has_jobs(*rank)).map(Choice::Start))
+    }
+
+    /// True if there are jobs that a rank has not begun.
+    fn has_jobs(&self, rank: usize) -> bool {
+        self.works[rank].len() < self.jobs.len()
     }
 
     fn start(&mut self, rank: usize) {
@@ -194,6 +211,7 @@ impl World {
         let schedule = Arc::new(Schedule::new(call, job.algorithm, &shape));
         let work = self.ranks[rank].start(call, schedule, job.protocol).expect("calls agree");
         self.works[rank].push(work);
+        self.unfinished[rank].push(work);
     }
 
     fn job_of(&self, rank: usize, work: Work) -> usize {
