@@ -164,10 +164,10 @@ fn join(
     helpers: &mut [Helper],
 ) -> Result<Communicator, Failure> {
     let mut group = Options::default();
-    let towards = place.reachable_address()?;
     group.context = options.net.builder(0, None);
     if options.net.bind.is_none() {
-        group.context = group.context.bind(towards);
+        let own = place.rendezvous().own_address(options.timeout).map_err(failed)?;
+        group.context = group.context.bind(own);
     }
     group.timeout = options.timeout;
     group.setup_timeout = options.timeout;

@@ -3,6 +3,7 @@
 
 use crate::driver::Driver;
 use crate::error::Error;
+use crate::pulse::{BEAT, Pulse};
 use fairway_collectives::Work;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -29,6 +30,7 @@ pub(crate) struct Shared {
     timeout: Duration,
     /// Time for which a waiting thread polls before it sleeps.
     spin: Duration,
+    pulse: Arc<Pulse>,
     /// Number of the process that has joined the group. A child that it forks has the memory, but
     /// neither the threads nor a part in the group.
     process: u32,
@@ -37,6 +39,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(driver: Driver, timeout: Duration, spin: Duration) -> Shared {
         Shared {
+            pulse: driver.pulse(),
             driver: Mutex::new(driver),
             waiting: AtomicUsize::new(0),
             is_driven: Mutex::new(false),
@@ -152,11 +155,12 @@ impl Shared {
     /// Continues calls while no thread waits for one.
     fn run(&self) {
         while !self.stopping.load(Ordering::Acquire) {
+            self.pulse.beat(Instant::now());
             let is_idle = self.waiting.load(Ordering::Relaxed) > 0 || !self.lock().is_busy();
             if is_idle {
                 let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-                let woken = self.bell.wait_while(begun, |begun| !*begun);
-                *woken.unwrap_or_else(PoisonError::into_inner) = false;
+                let woken = self.bell.wait_timeout_while(begun, BEAT, |begun| !*begun);
+                *woken.unwrap_or_else(PoisonError::into_inner).0 = false;
                 continue;
             }
             self.lock().progress(Duration::ZERO, WAIT);

@@ -152,6 +152,26 @@ impl Communicator {
     pub unsafe fn start(
         &self,
         call: Call,
+        input: (*const u8, u64),
+        output: (*mut u8, u64),
+    ) -> Result<Pending, Error> {
+        // SAFETY: as the caller promises.
+        unsafe { self.start_labelled(call, "", input, output) }
+    }
+
+    /// As [`Communicator::start`], with what the call is for, up to some 60 bytes, if that says
+    /// more than the call: all ranks must pass the same text, or the group ends as if they had
+    /// called different operations. Sends, receives and exchanges of some ranks have no label.
+    ///
+    /// # Safety
+    /// As [`Communicator::start`].
+    ///
+    /// # Errors
+    /// As [`Communicator::start`].
+    pub unsafe fn start_labelled(
+        &self,
+        call: Call,
+        label: &str,
         (input, input_bytes): (*const u8, u64),
         (output, output_bytes): (*mut u8, u64),
     ) -> Result<Pending, Error> {
@@ -184,7 +204,7 @@ impl Communicator {
                 }
             }
         };
-        let work = self.shared.lock().start(call, plan, buffers, offsets)?;
+        let work = self.shared.lock().start((call, label), plan, buffers, offsets)?;
         Ok(Pending::new(self.shared.clone(), work))
     }
 

@@ -8,9 +8,11 @@ use crate::buffer::Buffer;
 use crate::error::{Error, Failure};
 use crate::lending::Seal;
 use crate::options::Options;
+use crate::pulse::Pulse;
 use crate::setup::Connections;
 use crate::spin;
-use crate::status::Status;
+use crate::status::{self, Status};
+use crate::watch::Watch;
 use fairway::{
     Completion, CompletionKind, Context, Jetty, LocalSlice, NotifyTarget, Order, Post, Rights,
     Segment, SegmentKey, ServiceMode,
@@ -92,6 +94,8 @@ pub(crate) struct Driver {
     /// Since when a call has waited for a rank that has left.
     missed_since: Option<Instant>,
     checked: Instant,
+    watch: Watch,
+    pulse: Arc<Pulse>,
 }
 
 /// The parts of which a driver is made.
@@ -105,11 +109,13 @@ pub(crate) struct Parts {
     pub(crate) status: Status,
     pub(crate) seal: Seal,
     pub(crate) options: Options,
+    pub(crate) watch: Watch,
 }
 
 impl Driver {
     pub(crate) fn new(parts: Parts) -> Driver {
-        let Parts { context, jetty, own, connections, slots, eager, status, seal, options } = parts;
+        let Parts { context, jetty, own, connections, slots, eager, status, seal, options, watch } =
+            parts;
         let mut rank = Rank::new(own, connections.ranks(), options.slots);
         rank.return_late();
         rank.bound_slots(options.slot_bytes);
@@ -142,7 +148,14 @@ impl Driver {
             has_gone: false,
             missed_since: None,
             checked: Instant::now(),
+            watch,
+            pulse: Arc::new(Pulse::new(Instant::now())),
         }
+    }
+
+    /// What notices that this process was stopped.
+    pub(crate) fn pulse(&self) -> Arc<Pulse> {
+        self.pulse.clone()
     }
 
     /// Handles messages that have arrived during set-up.
@@ -181,7 +194,7 @@ impl Driver {
     /// input buffer is also the output's; then the offsets say where in it input and output begin.
     pub(crate) fn start(
         &mut self,
-        call: Call,
+        (call, label): (Call, &str),
         (schedule, protocol): (Arc<Schedule>, Protocol),
         (input, output): (Buffer, Option<Buffer>),
         [input_offset, output_offset]: [u64; 2],
@@ -193,13 +206,16 @@ impl Driver {
         if let Some(failure) = &self.failure {
             return Err(Error::Failed(failure.clone()));
         }
-        let description = call.to_string();
+        let description = status::describe(&call, label);
         // Ranks have different sends and receives, and are compared by their other calls.
         let number = match &call {
             Call::Exchange { is_collective: false, .. } => UNNUMBERED,
             _ => self.status.begin(&description)?,
         };
         self.find_near_ranks()?;
+        if number != UNNUMBERED && !label.is_empty() {
+            self.rank.label_next(label);
+        }
         let keys = BTreeMap::new();
         let started = Instant::now();
         let (begun, error) = match self.rank.start(&call, schedule, protocol) {

@@ -62,10 +62,12 @@ mod member;
 mod near;
 mod options;
 mod pending;
+mod pulse;
 mod rendezvous;
 mod setup;
 mod spin;
 mod status;
+mod watch;
 
 pub use communicator::Communicator;
 pub use element::Element;
@@ -76,4 +78,4 @@ pub use fairway_collectives::{
 };
 pub use options::Options;
 pub use pending::Pending;
-pub use rendezvous::{Rendezvous, TcpRendezvous};
+pub use rendezvous::{Rendezvous, TcpRendezvous, address_towards};

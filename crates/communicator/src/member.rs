@@ -7,7 +7,7 @@ use fairway_collectives::Algorithm;
 use std::net::SocketAddr;
 
 /// First bytes of a record. The last one is the version.
-const MAGIC: [u8; 4] = *b"FWM\x03";
+const MAGIC: [u8; 4] = *b"FWM\x04";
 
 /// The options by which all ranks execute a call in the same way, so that they must agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,8 @@ pub(crate) struct Member {
     pub(crate) address: SocketAddr,
     /// A number of its host, equal for ranks of one host.
     pub(crate) host: u64,
+    /// A number of its host's processes, equal for ranks that know each other's by their numbers.
+    pub(crate) processes: u64,
     /// Number and token of its Jetty.
     pub(crate) jetty: u32,
     pub(crate) token: u32,
@@ -75,6 +77,7 @@ impl Member {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(self.host.to_be_bytes());
+        bytes.extend(self.processes.to_be_bytes());
         let process = self.seal.process;
         let Choices { slots, algorithm, lend_from, direct_from } = self.choices;
         for word in [self.jetty, self.token, slots.0, slots.1, process, algorithm, lend_from] {
@@ -93,6 +96,7 @@ impl Member {
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Member> {
         let rest = bytes.strip_prefix(&MAGIC)?;
         let (host, rest) = rest.split_first_chunk::<8>()?;
+        let (processes, rest) = rest.split_first_chunk::<8>()?;
         let mut words = [0; 7];
         let mut rest = rest;
         for word in &mut words {
@@ -108,6 +112,7 @@ impl Member {
         Some(Member {
             address: str::from_utf8(rest).ok()?.parse().ok()?,
             host: u64::from_be_bytes(*host),
+            processes: u64::from_be_bytes(*processes),
             jetty: words[0],
             token: words[1],
             slots: SegmentKey::from_bytes(slots),
@@ -135,10 +140,12 @@ mod tests {
         let seal = SealKey { process: 10, address: 11, value: 12 };
         let (host, jetty, token) = (7, 8, 9);
         let choices = Choices::of(&Options::default());
-        let member = Member { address, host, jetty, token, slots, status, choices, seal };
+        let processes = 13;
+        let member =
+            Member { address, host, processes, jetty, token, slots, status, choices, seal };
         let bytes = member.to_bytes();
         assert_eq!(Member::from_bytes(&bytes), Some(member));
-        for end in 0..MAGIC.len() + 108 {
+        for end in 0..MAGIC.len() + 116 {
             assert_eq!(Member::from_bytes(&bytes[..end]), None, "{end} bytes");
         }
         assert_eq!(Member::from_bytes(b"GET / HTTP/1.1"), None);

@@ -4,8 +4,11 @@ use fairway::Builder;
 use fairway_collectives::{Algorithm, Costs, Means};
 use std::time::Duration;
 
+/// Silence after which a rank is given up, however soon its calls fail.
+const SILENCE: Duration = Duration::from_secs(3);
+
 /// Settings of a [`crate::Communicator`]. All ranks of a group must choose the same ones, except
-/// for [`Options::context`].
+/// for [`Options::context`] and the times.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The settings of the rank's NIC: address, paths, policy.
@@ -14,6 +17,12 @@ pub struct Options {
     pub timeout: Duration,
     /// Time for all ranks to connect to each other (default: 60 seconds).
     pub setup_timeout: Duration,
+    /// Time after which the others give a rank up that answers none of their packets, because its
+    /// host or its process has stopped, or the network is cut; at most [`Options::timeout`] or 3
+    /// seconds, whichever is longer (default: 30 seconds). The end of a process is noticed earlier:
+    /// at once if it closes its connections, and within a second if it was killed and its number is
+    /// known on this host. Overrides [`fairway::Profile::peer_dead`] of the context.
+    pub peer_timeout: Duration,
     /// The algorithm of every call that it can execute; `None`, the default: the one with the
     /// lowest estimate.
     pub algorithm: Option<Algorithm>,
@@ -41,6 +50,7 @@ impl Default for Options {
             context: Builder::default(),
             timeout: Duration::from_secs(30 * 60),
             setup_timeout: Duration::from_secs(60),
+            peer_timeout: Duration::from_secs(30),
             algorithm: None,
             costs: None,
             slot_bytes: means.slot_bytes,
@@ -52,6 +62,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Silence after which another rank is given up.
+    pub(crate) fn silence_max(&self) -> Duration {
+        self.peer_timeout.min(self.timeout.max(SILENCE))
+    }
+
     /// What a rank has for the messages of others.
     pub(crate) fn means(&self) -> Means {
         let Options { slots, slot_bytes, direct_from, .. } = *self;

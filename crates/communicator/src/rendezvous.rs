@@ -1,10 +1,14 @@
 //! How the ranks of a group find each other.
 
+mod address;
+mod roll;
 mod visitors;
 
 use crate::error::Error;
+pub use address::address_towards;
+use roll::Roll;
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 use visitors::{VISITORS_MAX, Visitors};
 
@@ -52,49 +56,40 @@ impl TcpRendezvous {
 
     /// Rank 0: collects the records of all others, and then sends them all of them.
     fn serve(&self, record: &[u8], deadline: Instant) -> Result<Vec<Vec<u8>>, Error> {
-        let listener = TcpListener::bind(&self.address);
+        let listener = address::listen(&self.address);
         let listener = listener.map_err(|error| self.failed("listen", &error))?;
         listener.set_nonblocking(true).map_err(|error| self.failed("listen", &error))?;
-        let mut records: Vec<Option<Vec<u8>>> = vec![None; self.ranks as usize];
-        records[0] = Some(record.to_vec());
-        let mut streams = Vec::new();
+        let mut roll = Roll::new(self.ranks, record);
         let mut visitors = Visitors::new();
-        while records.iter().any(Option::is_none) {
+        while !roll.is_complete() {
             let now = Instant::now();
-            let mut accepted = 0;
-            while accepted < VISITORS_MAX
-                && let Ok((stream, _)) = listener.accept()
-            {
-                accepted += 1;
-                if stream.set_nonblocking(true).is_ok() {
-                    visitors.add(now, stream);
-                }
+            let accepted = accept(&listener, &mut visitors, now);
+            let greetings = visitors.poll_greetings(now, self.group.as_bytes());
+            // A rank that has ended meanwhile may come again.
+            roll.drop_closed();
+            for (greeting, stream) in greetings {
+                roll.add(greeting, stream);
             }
-            for (Greeting { rank, record }, stream) in
-                visitors.poll_greetings(now, self.group.as_bytes())
-            {
-                // A number that no rank has, or that another connection had first, is a stranger's.
-                if let Some(place @ None) = records.get_mut(rank as usize) {
-                    *place = Some(record);
-                    streams.push(stream);
-                }
-            }
-            if now > deadline && records.iter().any(Option::is_none) {
-                return Err(self.missing(&records));
+            if now > deadline && !roll.is_complete() {
+                return Err(self.missing(&roll.missing()));
             }
             if accepted == 0 {
                 std::thread::sleep(if visitors.is_empty() { RETRY } else { STEP });
             }
         }
-        let records: Vec<_> = records.into_iter().flatten().collect();
-        let sent = answer(streams, &records, deadline);
-        sent.map_err(|error| self.failed("answer a rank", &error))?;
-        Ok(records)
+        let (records, streams) = roll.finish();
+        match answer(streams, &records, deadline) {
+            Ok(()) => Ok(records),
+            Err((rank, error)) => Err(Error::Rendezvous(format!(
+                "rank {rank} of {} has gone before it learnt of the others: {error}; \
+                 start all ranks again",
+                self.ranks
+            ))),
+        }
     }
 
-    fn missing(&self, records: &[Option<Vec<u8>>]) -> Error {
-        let missing = (0..self.ranks).filter(|rank| records[*rank as usize].is_none());
-        let missing: Vec<_> = missing.map(|rank| rank.to_string()).collect();
+    fn missing(&self, missing: &[u32]) -> Error {
+        let missing: Vec<_> = missing.iter().map(ToString::to_string).collect();
         Error::Rendezvous(format!(
             "ranks {} of {} did not come to {} in time: start them with this address",
             missing.join(", "),
@@ -115,17 +110,68 @@ impl TcpRendezvous {
         }
     }
 
+    /// The address of this host at which the other ranks can reach it: the one from which it
+    /// reaches rank 0. Ranks other than 0 wait until rank 0 listens, for at most `timeout`.
+    ///
+    /// # Errors
+    /// Rank 0 was not reached in time, or its name has no address.
+    pub fn own_address(&self, timeout: Duration) -> Result<IpAddr, Error> {
+        let deadline = deadline(timeout);
+        let own = match self.rank {
+            0 => address::towards(&self.address),
+            _ => loop {
+                let is_last = Instant::now() >= deadline;
+                // Rank 0 takes a connection without a greeting for a stranger's.
+                match self.connect(deadline).and_then(|stream| stream.local_addr()) {
+                    Err(_) if !is_last => std::thread::sleep(RETRY),
+                    found => break found.map(|address| address.ip()),
+                }
+            },
+        };
+        let own = own.map_err(|error| self.failed("find rank 0", &error))?;
+        match own.is_loopback() && address::is_shadowed(&self.address) {
+            true => address::outside(own),
+            false => Ok(own),
+        }
+    }
+
+    /// Connects to the first address of rank 0 at which it listens.
+    fn connect(&self, deadline: Instant) -> io::Result<TcpStream> {
+        let addresses: Vec<_> = self.address.to_socket_addrs()?.collect();
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for (at, address) in addresses.iter().enumerate() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            // An address that does not answer leaves time for the others.
+            let share = left / (addresses.len() - at) as u32;
+            match TcpStream::connect_timeout(address, share.max(Duration::from_millis(1))) {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
     fn try_ask(&self, record: &[u8], deadline: Instant) -> io::Result<Vec<Vec<u8>>> {
-        let mut addresses = self.address.to_socket_addrs()?;
-        let none = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        let address = addresses.next().ok_or_else(none)?;
-        let left = deadline.saturating_duration_since(Instant::now());
-        let stream = TcpStream::connect_timeout(&address, left.max(Duration::from_millis(1)))?;
+        let stream = self.connect(deadline)?;
         // Rank 0 answers when all ranks have come.
         let mut stream = Timed { stream, deadline };
         stream.write_all(&greet(self.group.as_bytes(), self.rank, record))?;
         (0..self.ranks).map(|_| read_record(&mut stream)).collect()
     }
+}
+
+/// Accepts connections. Returns their number.
+fn accept(listener: &TcpListener, visitors: &mut Visitors<TcpStream>, now: Instant) -> usize {
+    let mut accepted = 0;
+    while accepted < VISITORS_MAX
+        && let Ok((stream, _)) = listener.accept()
+    {
+        accepted += 1;
+        if stream.set_nonblocking(true).is_ok() {
+            visitors.add(now, stream);
+        }
+    }
+    accepted
 }
 
 /// A connection that ends at a time, however slowly bytes arrive or leave.
@@ -175,27 +221,34 @@ pub(crate) fn deadline(timeout: Duration) -> Instant {
     Instant::now() + timeout.min(Duration::from_secs(365 * 24 * 3600))
 }
 
-/// Sends all records to all ranks at once, so that no rank delays the others.
-fn answer(streams: Vec<TcpStream>, records: &[Vec<u8>], deadline: Instant) -> io::Result<()> {
+/// Sends all records to all ranks at once, so that no rank delays the others. An error names the
+/// rank whose connection fails.
+fn answer<S: Write>(
+    streams: Vec<(u32, S)>,
+    records: &[Vec<u8>],
+    deadline: Instant,
+) -> Result<(), (u32, io::Error)> {
     let mut bytes = Vec::new();
     records.iter().for_each(|record| put_record(&mut bytes, record));
-    let mut left: Vec<(TcpStream, &[u8])> =
-        streams.into_iter().map(|stream| (stream, &bytes[..])).collect();
+    let mut left: Vec<(u32, S, &[u8])> =
+        streams.into_iter().map(|(rank, stream)| (rank, stream, &bytes[..])).collect();
+    let mut failed = None;
     loop {
         let now = Instant::now();
-        for (stream, rest) in &mut left {
-            match stream.write(rest) {
-                Ok(length) => *rest = &rest[length..],
-                Err(error) if is_temporary(&error) => {}
-                Err(error) => return Err(error),
+        left.retain_mut(|(rank, stream, rest)| match stream.write(rest) {
+            Ok(length) => {
+                *rest = &rest[length..];
+                !rest.is_empty()
             }
-        }
-        left.retain(|(_, rest)| !rest.is_empty());
-        if left.is_empty() {
-            return Ok(());
-        }
+            Err(error) if is_temporary(&error) => true,
+            Err(error) => {
+                failed.get_or_insert((*rank, error));
+                false
+            }
+        });
+        let Some((rank, ..)) = left.first() else { return failed.map_or(Ok(()), Err) };
         if now > deadline {
-            return Err(io::ErrorKind::TimedOut.into());
+            return Err(failed.unwrap_or((*rank, io::ErrorKind::TimedOut.into())));
         }
         std::thread::sleep(STEP);
     }

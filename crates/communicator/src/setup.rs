@@ -8,6 +8,7 @@ use crate::near;
 use crate::options::Options;
 use crate::rendezvous::{self, Rendezvous};
 use crate::status::Status;
+use crate::watch::Watch;
 use fairway::{
     ChannelId, Completion, Context, Jetty, JettyOptions, Memory, NotifyTarget, Peer, RemoteMemory,
     Rights, Segment, SegmentKey, To,
@@ -25,6 +26,9 @@ const HELLO: u64 = 7;
 /// the memory of all.
 const READY: u64 = 1 << 48;
 const READS_ALL: u64 = 1 << 49;
+
+/// How a rank is gone that has left by itself.
+pub(crate) const CLOSED: &str = "it has closed the connection";
 
 /// Maximum number of ranks of a group.
 const RANKS_MAX: u32 = 4096;
@@ -78,9 +82,17 @@ impl Connections {
         self.all.iter().position(is_there).map(|rank| rank as u32)
     }
 
-    /// Records that a rank is gone.
+    /// Records that a rank is gone. That it has closed its connection says the most.
     pub(crate) fn set_gone(&mut self, rank: u32, how: &'static str) {
-        self.gone[rank as usize].get_or_insert(how);
+        let known = &mut self.gone[rank as usize];
+        if known.is_none() || how == CLOSED {
+            *known = Some(how);
+        }
+    }
+
+    /// True if a rank has left by itself.
+    pub(crate) fn has_closed(&self, rank: u32) -> bool {
+        self.gone(rank) == Some(CLOSED)
     }
 
     /// How this rank found out that another one is gone, if it is.
@@ -112,7 +124,8 @@ pub(crate) fn connect(
     let context = options.context.clone().evict_idle(None).room_for_peers(ranks);
     // A rank passes a message on when it is complete, so messages to one rank must not share the
     // rate and all be complete at the end.
-    let context = context.message_turn(options.slot_bytes).build()?;
+    let context = context.message_turn(options.slot_bytes);
+    let context = context.peer_timeout(options.silence_max()).build()?;
     let address = context.local_addrs().first().copied();
     let address = address.filter(|address| !address.ip().is_unspecified()).ok_or_else(|| {
         Error::Option(
@@ -135,7 +148,8 @@ pub(crate) fn connect(
     let seal = Seal::new(RandomState::new().build_hasher().finish());
     let own = Member {
         address,
-        host: host_number(),
+        host: namespace_number("net"),
+        processes: namespace_number("pid"),
         jetty: jetty.number(),
         token,
         slots: slots.key(),
@@ -144,6 +158,7 @@ pub(crate) fn connect(
         seal: seal.key(),
     };
     let members = meet(&own, (rank, ranks), rendezvous, &options)?;
+    let watch = Watch::new(&own, &members);
     let means = (&context, &jetty, &slots);
     let mut arrivals = Arrivals::new(rank, members.len());
     let mut connections = mesh(rank, &members, means, (&mut arrivals, deadline))?;
@@ -156,7 +171,8 @@ pub(crate) fn connect(
     let host = |member: &Member| different.binary_search(&member.host).unwrap_or(0) as u32;
     let hosts = members.iter().map(host).collect();
     let own = rank;
-    let parts = Parts { context, jetty, own, connections, slots, eager, status, seal, options };
+    let parts =
+        Parts { context, jetty, own, connections, slots, eager, status, seal, options, watch };
     Ok(Group { parts, early, hosts, are_readers })
 }
 
@@ -335,10 +351,10 @@ fn left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
 }
 
-/// A number of this host and its network: equal for processes that share both.
-fn host_number() -> u64 {
+/// A number of this host and one of its namespaces: equal for processes that share both.
+fn namespace_number(kind: &str) -> u64 {
     let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let network = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
+    let network = std::fs::read_link(format!("/proc/self/ns/{kind}")).unwrap_or_default();
     let bytes = boot.iter().chain(network.as_os_str().as_encoded_bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)

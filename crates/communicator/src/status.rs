@@ -5,6 +5,7 @@
 //! number of the call, from 1 on, and the length of the description, and then has the description.
 
 use fairway::{Context, Error, Memory, Rights, Segment};
+use fairway_collectives::Call;
 
 /// Number of calls that are described.
 const ENTRIES: u64 = 16;
@@ -17,6 +18,17 @@ pub(crate) const BYTES: u64 = ENTRIES * ENTRY as u64;
 
 /// With what the description of a collective exchange begins.
 const EXCHANGE: &str = "all-to-all ";
+
+/// Describes a call, and what it is for.
+pub(crate) fn describe(call: &Call, label: &str) -> String {
+    let mut text = call.to_string();
+    if !label.is_empty() {
+        text = format!("{text} ({label})");
+    }
+    // Descriptions are compared with those that an entry holds.
+    text.truncate(text.floor_char_boundary(ENTRY - HEAD));
+    text
+}
 
 /// The description of this rank's calls.
 pub(crate) struct Status {

@@ -330,6 +330,16 @@ impl Builder {
         self
     }
 
+    /// Sets the silence, despite probes, after which a peer is declared dead (default: 3 seconds).
+    /// A value above a day counts as one day. Changes the profile ([`Builder::profile`]).
+    #[must_use]
+    pub fn peer_timeout(mut self, after: Duration) -> Self {
+        let day = Duration::from_secs(24 * 60 * 60);
+        let after = wire::Duration::from_ms(after.min(day).as_millis() as u64);
+        self.profile = self.profile.peer_dead(after);
+        self
+    }
+
     /// Impairs the network: packets that this context sends are delayed, lost, reordered or
     /// duplicated according to `spec`, at random from `seed`.
     #[must_use]

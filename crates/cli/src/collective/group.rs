@@ -6,7 +6,7 @@ use crate::input;
 use crate::process::Helper;
 use fairway_communicator::TcpRendezvous;
 use std::env;
-use std::net::{IpAddr, TcpListener, ToSocketAddrs, UdpSocket};
+use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
 /// Port of the rendezvous if none is given; that of torchrun.
@@ -31,23 +31,6 @@ pub(super) struct Place {
 impl Place {
     pub(super) fn rendezvous(&self) -> TcpRendezvous {
         TcpRendezvous::new(&self.rendezvous, "fairway collective", self.rank, self.ranks)
-    }
-
-    /// The address of this host at which the other ranks can reach it: the one from which it
-    /// reaches the rendezvous.
-    pub(super) fn reachable_address(&self) -> Result<IpAddr, Failure> {
-        let name = &self.rendezvous;
-        let find = || {
-            let mut addresses = name.to_socket_addrs()?;
-            let none = || std::io::Error::other("the name has no address");
-            let address = addresses.next().ok_or_else(none)?;
-            let any: IpAddr = if address.is_ipv6() { [0; 16].into() } else { [0; 4].into() };
-            let socket = UdpSocket::bind((any, 0))?;
-            // Nothing is sent.
-            socket.connect(address)?;
-            Ok(socket.local_addr()?.ip())
-        };
-        find().map_err(|error| Failure::io(format!("find a way to {name}"), &error))
     }
 }
 

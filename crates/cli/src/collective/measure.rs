@@ -153,21 +153,37 @@ pub(super) fn all(
     let (first, last) = options
         .sizes
         .unwrap_or_else(|| options.size.map_or((1 << 20, 1 << 20), |size| (size, size)));
-    let mut is_first = true;
-    let mut size = if options.operation == Operation::Barrier { 0 } else { first };
+    let sizes = match options.operation {
+        Operation::Barrier => vec![0],
+        _ => sizes((first, last), unit(options, group)),
+    };
     let mut wrong = 0;
-    loop {
-        let row = row(options, group, size, std::mem::take(&mut is_first))?;
+    for (at, size) in sizes.into_iter().enumerate() {
+        let row = row(options, group, size, at == 0)?;
         wrong += row.wrong();
         report(&row)?;
-        size *= 2;
-        if size == 0 || size > last {
-            break;
-        }
     }
     match wrong {
         0 => Ok(()),
         _ => Err(Failure::failed(format!("{wrong} elements were wrong"))),
+    }
+}
+
+/// Sizes that double from the first to the last, in whole units, each once.
+fn sizes((first, last): (u64, u64), unit: u64) -> Vec<u64> {
+    let next = |size: &u64| size.checked_mul(2).filter(|next| *next > 0 && *next <= last);
+    let doubled = std::iter::successors(Some(first), next);
+    let whole = |size: u64| if size == 0 { 0 } else { (size / unit).max(1) * unit };
+    let mut sizes: Vec<_> = doubled.map(whole).collect();
+    sizes.dedup();
+    sizes
+}
+
+/// Bytes of the smallest buffer: an element, or one for each rank.
+fn unit(options: &CollectiveOptions, group: &Communicator) -> u64 {
+    match options.operation.has_parts() {
+        true => options.element.bytes() * u64::from(group.ranks()),
+        false => options.element.bytes(),
     }
 }
 
@@ -361,15 +377,10 @@ fn encode(element: ElementType, number: u64, to: &mut Vec<u8>) {
     }
 }
 
-/// Makes the call of a size for this rank, and computes its result.
-fn job(options: &CollectiveOptions, group: &Communicator, size: u64) -> Job {
+/// Makes the call of a size, in whole units, for this rank, and computes its result.
+fn job(options: &CollectiveOptions, group: &Communicator, bytes: u64) -> Job {
     let (rank, ranks) = (group.rank(), group.ranks());
     let (element, reduction, root) = (options.element, options.reduction, options.root);
-    let unit = match options.operation.has_parts() {
-        true => element.bytes() * u64::from(ranks),
-        false => element.bytes(),
-    };
-    let bytes = if size == 0 { 0 } else { (size / unit).max(1) * unit };
     let part = bytes / u64::from(ranks);
     let pieces = vec![part; ranks as usize];
     let own = part as usize * rank as usize;
@@ -441,4 +452,18 @@ fn combined(element: ElementType, reduction: Reduction, ranks: u32, bytes: u64) 
         divide(element, &mut sum, ranks);
     }
     sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_below_a_unit_are_measured_once() {
+        assert_eq!(sizes((1, 32), 4), [4, 8, 16, 32]);
+        assert_eq!(sizes((8, 60), 12), [12, 24]);
+        assert_eq!(sizes((5, 5), 4), [4]);
+        assert_eq!(sizes((0, 0), 4), [0]);
+        assert_eq!(sizes((1 << 63, u64::MAX), 1), [1 << 63]);
+    }
 }

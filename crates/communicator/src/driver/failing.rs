@@ -2,6 +2,7 @@
 
 use super::{Driver, Job};
 use crate::error::{Error, Failure};
+use crate::setup::CLOSED;
 use crate::status::{self, Published};
 use fairway::Event;
 use fairway_collectives::{Header, Kind, RankError, Work};
@@ -108,8 +109,15 @@ impl Driver {
         if self.failure.is_some() {
             return;
         }
+        let failure = self.with_pause(failure);
         self.outbox.clear();
         self.failure = Some(failure.clone());
+        if let Failure::Died { rank, .. } = &failure
+            && let Some(connection) = self.connections.get(*rank)
+        {
+            // Nothing in flight to it needs a buffer any more. It may be closed already.
+            let _ = connection.peer.close();
+        }
         // No other rank takes what it reads from the buffers for a message from now on.
         self.seal.break_open();
         for (work, job) in std::mem::take(&mut self.jobs) {
@@ -120,10 +128,26 @@ impl Driver {
         }
     }
 
+    /// Adds to the end of another rank that it, and all the others, may have given this one up.
+    fn with_pause(&self, failure: Failure) -> Failure {
+        let pause = self.pulse.longest_pause(Instant::now());
+        match failure {
+            Failure::Died { rank, how } if pause >= self.options.silence_max() => {
+                let seconds = pause.as_secs();
+                let how = format!(
+                    "{how}; this rank had stopped for {seconds} s, after which the others give \
+                     it up"
+                );
+                Failure::Died { rank, how }
+            }
+            other => other,
+        }
+    }
+
     /// The connection to the peer at this address is closed.
     pub(super) fn lose(&mut self, peer: SocketAddr) {
         if let Some(rank) = self.connections.rank_at(peer) {
-            self.connections.set_gone(rank, "it has closed the connection");
+            self.connections.set_gone(rank, CLOSED);
         }
     }
 
@@ -132,7 +156,7 @@ impl Driver {
         for event in self.context.poll_events() {
             let how = match &event {
                 Event::PeerDead(_) => "it does not answer",
-                Event::PeerClosed(_) => "it has closed the connection",
+                Event::PeerClosed(_) => CLOSED,
                 Event::KeysRefused(_) | Event::ExecutionLost(_) | Event::PathShortened(_) => {
                     "the connection had to be closed"
                 }
@@ -144,6 +168,11 @@ impl Driver {
                 // A rank that has left after its last call is missed by the next call only.
                 Event::PeerClosed(_) => self.connections.set_gone(rank, how),
                 _ => self.fail(Failure::Died { rank, how: how.to_string() }),
+            }
+        }
+        for rank in self.watch.poll_ended(Instant::now()) {
+            if !self.connections.has_closed(rank) {
+                self.fail(Failure::Died { rank, how: "its process has ended".to_string() });
             }
         }
         if self.awaited_and_gone().is_some() {
