@@ -26,7 +26,11 @@ def bytes_of(memory: Any) -> "tuple[int, int, Any]":
         if hasattr(memory, "__array_interface__"):
             return _bytes_of_array(memory)
         if hasattr(memory, "__dlpack__"):
-            capsule = memory.__dlpack__()
+            try:
+                capsule = memory.__dlpack__()
+            except (TypeError, ValueError, BufferError, RuntimeError) as refused:
+                raise Invalid(f"this {type(memory).__name__} does not give its memory away "
+                              f"({refused}): give one that needs no gradient, on the CPU") from None
             address, length = _fairway.dlpack_address(capsule)
             return _checked(address, length, (memory, capsule))
         raise Invalid(

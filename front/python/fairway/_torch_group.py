@@ -21,6 +21,8 @@ Tensors = Sequence[torch.Tensor]
 
 # The ranks end a call by themselves after this time, if no thread of Python does.
 _NATIVE_TIMEOUT = 366 * 24 * 3600.0
+# Silence after which the others give a rank up, in seconds.
+_SILENCE = 30.0
 # Time for what rank 0 finds out about a monitored barrier to reach the others.
 _ANSWER = timedelta(seconds=10)
 # Time for calls under way when a group is left, in seconds.
@@ -41,6 +43,14 @@ def _bytes(tensors: Tensors) -> list[int]:
     return [place(tensor)[1] for tensor in tensors]
 
 
+def _await(store: Any, key: str, limit: timedelta) -> Optional[bytes]:
+    try:
+        store.wait([key], limit)
+    except RuntimeError:
+        return None
+    return bytes(store.get(key))
+
+
 class Group:
     """The operations of one rank of a group. Every method begins a call and returns a `Work`."""
 
@@ -48,7 +58,8 @@ class Group:
                  settings: dict[str, Any]) -> None:
         self.rank, self.size = rank, size
         self.timeout = timeout.total_seconds()
-        self._store, self._prefix = store, ""
+        self._store: Optional[Any] = store
+        self._prefix = ""
         self._inboxes: dict[int, Inbox] = {}
         self._send_lock = threading.Lock()
         self._barriers = 0
@@ -56,7 +67,8 @@ class Group:
         self._closed = False
         self._process = os.getpid()
         self._watcher = Watcher(f"fairway-torch-{rank}")
-        settings = {"setup_timeout": self.timeout, "timeout": _NATIVE_TIMEOUT, **settings}
+        settings = {"setup_timeout": self.timeout, "timeout": _NATIVE_TIMEOUT,
+                    "peer_timeout": min(_SILENCE, self.timeout), **settings}
         try:
             self._ranks = Ranks(rank, size, self._exchange, settings)
         except Error as error:
@@ -69,12 +81,14 @@ class Group:
         the group before. The store counts the groups of each rank, so that a process that replaces
         another one goes on with its number.
         """
-        count = self._store.add(f"fairway/groups/{self.rank}", 1)
+        store = self._store
+        assert store is not None, "the group is being made"
+        count = store.add(f"fairway/groups/{self.rank}", 1)
         self._prefix = f"fairway/{count}/"
         keys = [f"{self._prefix}{rank}" for rank in range(self.size)]
-        self._store.set(keys[self.rank], record)
-        self._store.wait(keys, timedelta(seconds=timeout))
-        return [bytes(self._store.get(key)) for key in keys]
+        store.set(keys[self.rank], record)
+        store.wait(keys, timedelta(seconds=timeout))
+        return [bytes(store.get(key)) for key in keys]
 
     def _work(self, opts: Any, calls: Sequence[Any], result: Tensors,
               after: buffers.After = None) -> Work:
@@ -123,18 +137,21 @@ class Group:
         if (combine := buffers.bitwise(op, tensor.dtype)) is not None:
             source = buffers.plain(tensor)
             all_ranks = torch.empty((self.size, *source.shape), dtype=source.dtype)
+            aim = "all_reduce" if root is None else f"reduce to rank {root}"
             call = self._begin(self._ranks.all_gather, _pair(source, all_ranks),
-                               self.size * [place(source)[1]])
+                               self.size * [place(source)[1]], self._label(tensor, aim, op))
             keeps = root is None or root == self.rank
             return call, (lambda: buffers.assign(tensor, combine(all_ranks))) if keeps else None
         numbers = buffers.numbers(tensor.dtype, op)
         memory = buffers.numeric(tensor)
         is_own = memory.data_ptr() == tensor.data_ptr()
         if root is None:
-            call = self._begin(self._ranks.all_reduce, _pair(memory, memory), numbers)
+            call = self._begin(self._ranks.all_reduce, _pair(memory, memory), numbers,
+                               self._label(tensor))
         else:
             target = memory if root == self.rank else None
-            call = self._begin(self._ranks.reduce, _pair(memory, target), numbers, root)
+            call = self._begin(self._ranks.reduce, _pair(memory, target), numbers, root,
+                               self._label(tensor))
         if is_own or root not in (None, self.rank):
             return call, None
         return call, lambda: buffers.assign(tensor, buffers.restored(memory, tensor.dtype))
@@ -164,14 +181,20 @@ class Group:
             parts = torch.empty((self.size, own), dtype=source.dtype)
             sizes = [count * source.element_size() for count in counts]
             call = self._begin(self._ranks.all_to_all, _pair(plain, parts), sizes,
-                               self.size * [sizes[self.rank]])
+                               self.size * [sizes[self.rank]],
+                               self._label(source, "reduce_scatter", op))
             return call, lambda: buffers.assign(output, combine(parts).view(output.shape))
         numbers, memory = buffers.numbers(source.dtype, op), buffers.numeric(source)
         target, after = buffers.result(output)
         width = memory.element_size() * (2 if source.is_complex() else 1)
         pieces = [count * width for count in counts]
-        return self._begin(self._ranks.reduce_scatter, _pair(memory, target), pieces,
-                           numbers), after
+        return self._begin(self._ranks.reduce_scatter, _pair(memory, target), pieces, numbers,
+                           self._label(source)), after
+
+    @staticmethod
+    def _label(tensor: torch.Tensor, aim: str = "", op: Any = None) -> str:
+        """What the calls of all ranks must have in common, apart from what the ranks execute."""
+        return f"{aim} {buffers.op_name(op)}, {tensor.dtype}" if aim else str(tensor.dtype)
 
     @staticmethod
     def _check_types(output: torch.Tensor, source: torch.Tensor) -> None:
@@ -186,10 +209,11 @@ class Group:
         tensor, root = _single(tensors), opts.rootRank
         if root == self.rank:
             source = buffers.plain(tensor)
-            call = self._begin(self._ranks.broadcast, _pair(source, source), root)
+            call = self._begin(self._ranks.broadcast, _pair(source, source), root,
+                               self._label(tensor))
             return self._work(opts, [call], tensors)
         target, after = buffers.into(tensor)
-        call = self._begin(self._ranks.broadcast, _pair(None, target), root)
+        call = self._begin(self._ranks.broadcast, _pair(None, target), root, self._label(tensor))
         return self._work(opts, [call], tensors, after)
 
     def all_gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work:
@@ -201,7 +225,8 @@ class Group:
             self._check_types(parts[0], source)
             target, after = buffers.spread(parts)
             calls.append(self._begin(self._ranks.all_gather,
-                                     _pair(buffers.plain(source), target), _bytes(parts)))
+                                     _pair(buffers.plain(source), target), _bytes(parts),
+                                     self._label(source)))
             afters.append(after)
         return self._work(opts, calls, [t for parts in outputs for t in parts],
                           buffers.all_of(*afters))
@@ -213,7 +238,7 @@ class Group:
             target, after = buffers.into(output)
             plain = buffers.plain(source)
             calls.append(self._begin(self._ranks.all_gather, _pair(plain, target),
-                                     self.size * [place(plain)[1]]))
+                                     self.size * [place(plain)[1]], self._label(source)))
             afters.append(after)
         return self._work(opts, calls, outputs, buffers.all_of(*afters))
 
@@ -225,7 +250,8 @@ class Group:
             target, after = buffers.spread(parts)
             self._check_types(target, source)
         pieces = self.size * [place(source)[1]]
-        call = self._begin(self._ranks.gather, _pair(source, target), pieces, opts.rootRank)
+        call = self._begin(self._ranks.gather, _pair(source, target), pieces, opts.rootRank,
+                           self._label(source))
         return self._work(opts, [call], parts, after)
 
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Work:
@@ -235,7 +261,8 @@ class Group:
             source = buffers.gathered(_single(inputs))
             self._check_types(output, source)
         pieces = self.size * [place(target)[1]]
-        call = self._begin(self._ranks.scatter, _pair(source, target), pieces, opts.rootRank)
+        call = self._begin(self._ranks.scatter, _pair(source, target), pieces, opts.rootRank,
+                           self._label(output))
         return self._work(opts, [call], outputs, after)
 
     def all_to_all(self, outputs: Tensors, inputs: Tensors, opts: Any) -> Work:
@@ -243,7 +270,7 @@ class Group:
         target, after = buffers.spread(outputs)
         self._check_types(target, source)
         call = self._begin(self._ranks.all_to_all, _pair(source, target), _bytes(inputs),
-                           _bytes(outputs))
+                           _bytes(outputs), "")
         return self._work(opts, [call], outputs, after)
 
     def all_to_all_single(self, output: torch.Tensor, source: torch.Tensor,
@@ -252,7 +279,7 @@ class Group:
         target, after = buffers.into(output)
         plain = buffers.plain(source)
         received, sent = self._split(output, splits[0]), self._split(source, splits[1])
-        call = self._begin(self._ranks.all_to_all, _pair(plain, target), sent, received)
+        call = self._begin(self._ranks.all_to_all, _pair(plain, target), sent, received, "")
         return self._work(opts, [call], [output], after)
 
     def _split(self, tensor: torch.Tensor, rows: list[int]) -> list[int]:
@@ -263,8 +290,9 @@ class Group:
                 raise Invalid(f"{count} rows can't be split among {self.size} ranks evenly: "
                               "pass the sizes of the splits")
             rows = self.size * [count // self.size]
-        if len(rows) != self.size or sum(rows) != count:
-            raise Invalid(f"the splits {rows} are not {self.size} that have {count} rows together")
+        if len(rows) != self.size or sum(rows) != count or min(rows) < 0:
+            raise Invalid(f"the splits {rows} are not {self.size} that have {count} rows together, "
+                          "none of them less than 0")
         row = total // count if count else 0
         return [part * row for part in rows]
 
@@ -293,14 +321,16 @@ class Group:
 
     def monitored_barrier(self, timeout: Optional[timedelta], wait_all: bool) -> None:
         """A barrier by the store: rank 0 finds out who is missing, and tells everybody."""
+        if (store := self._store) is None:
+            raise Invalid("the group is closed: make another one")
         seconds = timeout.total_seconds() if timeout is not None else 0
         limit = timedelta(seconds=seconds if seconds > 0 else self.timeout)
         prefix = f"{self._prefix}barrier/{self._barriers}/"
         self._barriers += 1
         if self.rank > 0:
-            self._store.set(f"{prefix}{self.rank}", b"here")
+            store.set(f"{prefix}{self.rank}", b"here")
             # Rank 0 waits for the last of all others before it answers.
-            verdict = self._await(f"{prefix}end", limit + max(limit, _ANSWER))
+            verdict = _await(store, f"{prefix}end", limit + max(limit, _ANSWER))
             if verdict is None:
                 raise RuntimeError(f"Rank 0 failed to pass monitoredBarrier in "
                                    f"{limit // timedelta(milliseconds=1)} ms")
@@ -311,7 +341,7 @@ class Group:
         missing, text = [], ""
         for rank in range(1, self.size):
             left = max(deadline - time.monotonic(), 0.1)
-            if self._await(f"{prefix}{rank}", timedelta(seconds=left)) is None:
+            if _await(store, f"{prefix}{rank}", timedelta(seconds=left)) is None:
                 missing.append(rank)
                 if not wait_all:
                     break
@@ -320,16 +350,9 @@ class Group:
             word = "Rank" if len(missing) == 1 else "Ranks"
             text = (f"{word} {ranks} failed to pass monitoredBarrier in "
                     f"{limit // timedelta(milliseconds=1)} ms")
-        self._store.set(f"{prefix}end", text.encode())
+        store.set(f"{prefix}end", text.encode())
         if missing:
             raise RuntimeError(text)
-
-    def _await(self, key: str, limit: timedelta) -> Optional[bytes]:
-        try:
-            self._store.wait([key], limit)
-        except RuntimeError:
-            return None
-        return bytes(self._store.get(key))
 
     def start_coalescing(self) -> None:
         self._batch = []
@@ -356,6 +379,7 @@ class Group:
             self._ranks.abort("it left the group with calls under way")
         self._watcher.close()
         self._ranks.close()
+        self._store = None  # It may listen at a port as long as it lives.
 
 
 class _Ended:

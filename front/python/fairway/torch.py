@@ -6,15 +6,15 @@ From torch 2.14 on, an installed package is found by itself; before, `import fai
     torch.distributed.init_process_group("cpu:fairway,cuda:nccl")
 
 Settings come from the environment: `FAIRWAY_BIND` is the address of this host to use (by default
-the one from which it reaches MASTER_ADDR), `FAIRWAY_POLICY` a policy of the network, and
-`FAIRWAY_ALGORITHM` an algorithm for all operations that it can execute.
+the one from which it reaches MASTER_ADDR), `FAIRWAY_POLICY` a policy of the network,
+`FAIRWAY_ALGORITHM` an algorithm for all operations that it can execute, and `FAIRWAY_PEER_TIMEOUT`
+the silence in seconds after which the others give a rank up.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-import socket
 import weakref
 from datetime import timedelta
 from typing import Any, Optional
@@ -24,6 +24,7 @@ import torch.distributed as dist
 
 from . import _torch_buffers as buffers
 from ._errors import Error, Invalid
+from ._fairway import own_address
 from ._torch_group import Group, Tensors
 from ._torch_work import Work, is_completed_of_any, torch_error
 
@@ -168,11 +169,27 @@ class _Operations:
     def _set_sequence_number_for_group(self) -> None:
         pass
 
+    @property
+    def options(self) -> Any:
+        made = dist._Backend.Options("fairway")
+        made._timeout = timedelta(seconds=self.group.timeout)
+        return made
+
+    @property
+    def supports_splitting(self) -> bool:
+        return False  # `new_group` makes sub-groups.
+
+    @property
+    def supports_shrinking(self) -> bool:
+        return False
+
     def abort(self) -> None:
         self.group.abort()
+        _keep.pop(id(self), None)
 
     def shutdown(self) -> None:
         self.group.close()
+        _keep.pop(id(self), None)
 
 
 for _name, _method in list(vars(_Operations).items()):
@@ -209,23 +226,23 @@ def _master(store: Any) -> Optional[str]:
     return getattr(store, "host", None) or os.environ.get("MASTER_ADDR")
 
 
-def _address(host: str) -> Optional[str]:
-    """The address of this host from which it reaches another one."""
+def _seconds(name: str, text: str) -> float:
     try:
-        for family, kind, protocol, _, there in socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM):
-            with socket.socket(family, kind, protocol) as probe:
-                probe.connect(there)  # Sends nothing.
-                return str(probe.getsockname()[0])
-    except OSError:
-        pass
-    return None
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise Invalid(f"{name}={text}: give a number of seconds above 0")
+    return seconds
 
 
-def _settings(store: Any) -> dict[str, str]:
-    host = _master(store)
+def _settings(store: Any) -> dict[str, Any]:
+    bind = os.environ.get("FAIRWAY_BIND")
     # Without a master, the address of the default route; alone, that of the host itself.
-    reached = _address(host) if host else _address("192.0.2.1")
-    settings = {"bind": os.environ.get("FAIRWAY_BIND") or reached or "127.0.0.1"}
+    bind = bind or own_address(_master(store) or "192.0.2.1") or "127.0.0.1"
+    settings: dict[str, Any] = {"bind": bind}
+    if text := os.environ.get("FAIRWAY_PEER_TIMEOUT"):
+        settings["peer_timeout"] = _seconds("FAIRWAY_PEER_TIMEOUT", text)
     for name in ("policy", "algorithm"):
         if value := os.environ.get(f"FAIRWAY_{name.upper()}"):
             settings[name] = value
@@ -242,11 +259,12 @@ def _create(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
     _open.add(group)
     kind = FairwayBackend if _has_python_backends() else FairwayProcessGroup
     made = kind(group)
-    _keep.append(made)  # torch holds the part of C++ only.
+    _keep[id(made)] = made  # torch holds the part of C++ only.
     return made
 
 
-_keep: list[Any] = []
+# The backends whose groups have not been left, by their identity.
+_keep: dict[int, Any] = {}
 
 
 @atexit.register

@@ -55,6 +55,7 @@ fn _fairway(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<queue::Reactor>()?;
     module.add_class::<ranks::Ranks>()?;
     module.add_class::<ranks::Pending>()?;
+    module.add_function(wrap_pyfunction!(ranks::own_address, module)?)?;
     module.add_function(wrap_pyfunction!(releases::stop_releases, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_address, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_capsule, module)?)

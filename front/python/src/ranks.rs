@@ -1,7 +1,7 @@
 //! Collective operations of a group of processes, by the addresses of their buffers.
 
 use fairway_communicator::{
-    Call, Communicator, Error, Failure, Message, Options, Piece, Rendezvous,
+    Call, Communicator, Error, Failure, Message, Options, Piece, Rendezvous, address_towards,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -66,7 +66,14 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    fn begin(&self, py: Python<'_>, call: Call, buffers: Buffers) -> PyResult<Pending> {
+    /// Begins a call, whose label all ranks must pass alike.
+    fn begin(
+        &self,
+        py: Python<'_>,
+        call: Call,
+        buffers: Buffers,
+        label: &str,
+    ) -> PyResult<Pending> {
         let (input, input_bytes, output, output_bytes, keep) = buffers;
         let Some(group) = lock(&self.group).clone() else {
             return Err(invalid(py, "the group is closed: make another one"));
@@ -76,7 +83,7 @@ impl Ranks {
             let output = (std::ptr::with_exposed_provenance_mut(output), output_bytes);
             // SAFETY: `fairway.torch` passes addresses of buffers that `keep` holds, and the
             // object that is made below holds it until the call has ended.
-            let begun = unsafe { group.start(call, input, output) };
+            let begun = unsafe { group.start_labelled(call, label, input, output) };
             // If the group is closed meanwhile, the interpreter is not held while it ends.
             drop(group);
             begun
@@ -108,9 +115,15 @@ impl Ranks {
         Ok(Ranks { group: Mutex::new(Some(Arc::new(group))) })
     }
 
-    fn all_reduce(&self, py: Python<'_>, buffers: Buffers, numbers: Numbers) -> PyResult<Pending> {
+    fn all_reduce(
+        &self,
+        py: Python<'_>,
+        buffers: Buffers,
+        numbers: Numbers,
+        label: &str,
+    ) -> PyResult<Pending> {
         let (element, reduction) = (parse(py, &numbers.0)?, parse(py, &numbers.1)?);
-        self.begin(py, Call::AllReduce { bytes: buffers.1, element, reduction }, buffers)
+        self.begin(py, Call::AllReduce { bytes: buffers.1, element, reduction }, buffers, label)
     }
 
     fn reduce_scatter(
@@ -119,17 +132,30 @@ impl Ranks {
         buffers: Buffers,
         pieces: Vec<u64>,
         numbers: Numbers,
+        label: &str,
     ) -> PyResult<Pending> {
         let (element, reduction) = (parse(py, &numbers.0)?, parse(py, &numbers.1)?);
-        self.begin(py, Call::ReduceScatter { pieces, element, reduction }, buffers)
+        self.begin(py, Call::ReduceScatter { pieces, element, reduction }, buffers, label)
     }
 
-    fn all_gather(&self, py: Python<'_>, buffers: Buffers, pieces: Vec<u64>) -> PyResult<Pending> {
-        self.begin(py, Call::AllGather { pieces }, buffers)
+    fn all_gather(
+        &self,
+        py: Python<'_>,
+        buffers: Buffers,
+        pieces: Vec<u64>,
+        label: &str,
+    ) -> PyResult<Pending> {
+        self.begin(py, Call::AllGather { pieces }, buffers, label)
     }
 
-    fn broadcast(&self, py: Python<'_>, buffers: Buffers, root: u32) -> PyResult<Pending> {
-        self.begin(py, Call::Broadcast { bytes: buffers.3, root }, buffers)
+    fn broadcast(
+        &self,
+        py: Python<'_>,
+        buffers: Buffers,
+        root: u32,
+        label: &str,
+    ) -> PyResult<Pending> {
+        self.begin(py, Call::Broadcast { bytes: buffers.3, root }, buffers, label)
     }
 
     fn reduce(
@@ -138,9 +164,10 @@ impl Ranks {
         buffers: Buffers,
         numbers: Numbers,
         root: u32,
+        label: &str,
     ) -> PyResult<Pending> {
         let (element, reduction) = (parse(py, &numbers.0)?, parse(py, &numbers.1)?);
-        self.begin(py, Call::Reduce { bytes: buffers.1, element, reduction, root }, buffers)
+        self.begin(py, Call::Reduce { bytes: buffers.1, element, reduction, root }, buffers, label)
     }
 
     fn gather(
@@ -149,8 +176,9 @@ impl Ranks {
         buffers: Buffers,
         pieces: Vec<u64>,
         root: u32,
+        label: &str,
     ) -> PyResult<Pending> {
-        self.begin(py, Call::Gather { pieces, root }, buffers)
+        self.begin(py, Call::Gather { pieces, root }, buffers, label)
     }
 
     fn scatter(
@@ -159,8 +187,9 @@ impl Ranks {
         buffers: Buffers,
         pieces: Vec<u64>,
         root: u32,
+        label: &str,
     ) -> PyResult<Pending> {
-        self.begin(py, Call::Scatter { pieces, root }, buffers)
+        self.begin(py, Call::Scatter { pieces, root }, buffers, label)
     }
 
     /// Sends consecutive parts of the input to the ranks, and receives parts of the output, of
@@ -171,27 +200,28 @@ impl Ranks {
         buffers: Buffers,
         sent: Vec<u64>,
         received: Vec<u64>,
+        label: &str,
     ) -> PyResult<Pending> {
         let (sends, receives) = (messages(&sent), messages(&received));
-        self.begin(py, Call::Exchange { is_collective: true, sends, receives }, buffers)
+        self.begin(py, Call::Exchange { is_collective: true, sends, receives }, buffers, label)
     }
 
     /// Sends the input to a rank.
     fn send(&self, py: Python<'_>, buffers: Buffers, to: u32) -> PyResult<Pending> {
         let piece = Piece { offset: 0, bytes: buffers.1 };
         let (sends, receives) = (vec![Message { rank: to, piece }], Vec::new());
-        self.begin(py, Call::Exchange { is_collective: false, sends, receives }, buffers)
+        self.begin(py, Call::Exchange { is_collective: false, sends, receives }, buffers, "")
     }
 
     /// Receives the output from a rank.
     fn receive(&self, py: Python<'_>, buffers: Buffers, from: u32) -> PyResult<Pending> {
         let piece = Piece { offset: 0, bytes: buffers.3 };
         let (sends, receives) = (Vec::new(), vec![Message { rank: from, piece }]);
-        self.begin(py, Call::Exchange { is_collective: false, sends, receives }, buffers)
+        self.begin(py, Call::Exchange { is_collective: false, sends, receives }, buffers, "")
     }
 
     fn barrier(&self, py: Python<'_>) -> PyResult<Pending> {
-        self.begin(py, Call::Barrier, (0, 0, 0, 0, py.None()))
+        self.begin(py, Call::Barrier, (0, 0, 0, 0, py.None()), "")
     }
 
     /// Ends the group: all calls under way fail, here and at the other ranks.
@@ -214,6 +244,15 @@ impl Drop for Ranks {
             Python::try_attach(|py| py.detach(|| drop(group.take())));
         }
     }
+}
+
+/// The address of this host from which it reaches a host, and at which other hosts reach it; `None`
+/// if it has no way there.
+#[pyfunction]
+pub(crate) fn own_address(py: Python<'_>, host: &str) -> PyResult<Option<String>> {
+    let host = if host.contains(':') { format!("[{host}]:9") } else { format!("{host}:9") };
+    let own = py.detach(|| address_towards(&host)).map_err(|error| failed(py, &error))?;
+    Ok(own.map(|own| own.to_string()))
 }
 
 fn messages(lengths: &[u64]) -> Vec<Message> {
@@ -254,6 +293,7 @@ fn options(settings: &Bound<'_, PyDict>) -> PyResult<Options> {
     }
     options.timeout = seconds("timeout")?.unwrap_or(options.timeout);
     options.setup_timeout = seconds("setup_timeout")?.unwrap_or(options.setup_timeout);
+    options.peer_timeout = seconds("peer_timeout")?.unwrap_or(options.peer_timeout);
     Ok(options)
 }
 

@@ -89,12 +89,15 @@ pub(crate) fn release(object: Py<PyAny>) {
 /// after that stay.
 #[pyfunction]
 pub(crate) fn stop_releases(py: Python<'_>) {
-    py.detach(|| {
-        let stage = std::mem::replace(&mut *Releases::current().stage(), Stage::Stopped);
-        if let Stage::Running(sender, thread) = stage {
+    // No thread attaches to the interpreter while it holds the lock of the stage.
+    let stage = std::mem::replace(&mut *Releases::current().stage(), Stage::Stopped);
+    // A thread that detaches from an interpreter which the end of the process destroys does not
+    // come back, so that is done only if there is something to wait for.
+    if let Stage::Running(sender, thread) = stage {
+        py.detach(|| {
             drop(sender);
             // If the thread panicked, the panic was reported when it happened.
             let _ = thread.join();
-        }
-    });
+        });
+    }
 }

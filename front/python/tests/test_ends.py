@@ -416,3 +416,25 @@ print("ends")
 """
         for how in ("dropped", "open"):
             self.assertEqual(run(program, how), ("ends\n", "", 0))
+
+    def test_interpreter_ends_although_a_sub_interpreter_was_left(self):
+        program = """
+import sys
+import warnings
+warnings.simplefilter("ignore")
+try:
+    import _interpreters as interpreters
+    execute = interpreters.exec
+except ImportError:
+    try:
+        import _xxsubinterpreters as interpreters
+        execute = interpreters.run_string
+    except ImportError:
+        print("ends")
+        sys.exit()
+left = interpreters.create()
+execute(left, "import fairway; context = fairway.Context('127.0.0.1')")
+print("ends")
+"""
+        output, _, status = run(program)
+        self.assertEqual((output, status), ("ends\n", 0))

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import unittest
+import weakref
 from datetime import timedelta
 
 import torch
@@ -217,6 +218,71 @@ def disagreeing(rank, size):
     return error_of(dist.all_reduce, tensor)
 
 
+def disagreeing_in_gathered_calls(rank, size, case):
+    """The ranks execute the same copies, but for different operations, roots or types."""
+    tensor = torch.full((4,), rank + 5, dtype=torch.int32)
+    if case == "operation":
+        def call():
+            dist.all_reduce(tensor, dist.ReduceOp.BOR if rank else dist.ReduceOp.BAND)
+    elif case == "scattered":
+        def call():
+            op = dist.ReduceOp.BXOR if rank else dist.ReduceOp.BAND
+            dist.reduce_scatter_tensor(torch.zeros(2, dtype=torch.int32), tensor, op)
+    elif case == "root":
+        def call():
+            dist.reduce(tensor, rank, dist.ReduceOp.BOR)
+    elif case == "gather":
+        def call():
+            if rank == 0:
+                dist.all_reduce(tensor, dist.ReduceOp.BOR)
+            else:
+                dist.all_gather_into_tensor(torch.zeros(8, dtype=torch.int32), tensor)
+    elif case == "type":
+        def call():
+            dist.broadcast(tensor if rank else tensor.float(), 0)
+    else:
+        def call():
+            truth = tensor[:1].to(torch.bool if rank else torch.uint8)
+            dist.all_reduce(truth, dist.ReduceOp.MAX)
+
+    def both():
+        call()
+        dist.barrier()  # A root has sent everything, and learns of it by its next call.
+    return error_of(both)
+
+
+def left(rank, size):
+    """A group that was left keeps neither its backend nor the store."""
+    store = dist.PrefixStore("left", dist.distributed_c10d._get_default_store())
+    group = fairway.torch._create(store, rank, size, timedelta(seconds=30))
+    assert len(fairway.torch._keep) == 2
+    group.allreduce([torch.ones(2)]).wait()
+    assert not group.supports_splitting and not group.supports_shrinking
+    assert group.options._timeout == timedelta(seconds=30)
+    gone = weakref.ref(group.group._store)
+    del store
+    group.shutdown()
+    assert len(fairway.torch._keep) == 1 and gone() is None
+    return error_of(group.monitored_barrier, kind=fairway.Invalid)
+
+
+def refused(rank, size):
+    source = torch.ones(4)
+    text = error_of(dist.all_to_all_single, torch.zeros(4), source, [5, -1], [5, -1],
+                    kind=fairway.Invalid)
+    assert "less than 0" in text, text
+    with fairway.Context("127.0.0.1") as context:
+        text = error_of(context.register, torch.zeros(3, requires_grad=True),
+                        kind=fairway.Invalid)
+    assert "gradient" in text, text
+    os.environ["FAIRWAY_PEER_TIMEOUT"] = "soon"
+    text = error_of(fairway.torch._settings, None, kind=fairway.Invalid)
+    assert "FAIRWAY_PEER_TIMEOUT=soon" in text, text
+    os.environ["FAIRWAY_PEER_TIMEOUT"] = "2.5"
+    assert fairway.torch._settings(None)["peer_timeout"] == 2.5
+    dist.barrier()
+
+
 def killed(rank, size):
     dist.all_reduce(torch.zeros(10))
     if rank == size - 1:
@@ -303,6 +369,18 @@ class Ends(unittest.TestCase):
     def test_ranks_that_call_different_operations_all_fail(self):
         for text in run(3, disagreeing):
             self.assertRegex(text, "disagree.*(broadcast|all-reduce)|given up|is gone")
+
+    def test_operations_that_are_executed_alike_are_told_apart(self):
+        for case in ("operation", "scattered", "root", "gather", "type", "truth"):
+            for text in run(2, disagreeing_in_gathered_calls, case):
+                self.assertRegex(text, "ranks disagree|given up|is gone", case)
+
+    def test_a_group_that_was_left_keeps_nothing(self):
+        for text in run(2, left):
+            self.assertIn("closed", text)
+
+    def test_wrong_arguments_are_refused_and_the_group_goes_on(self):
+        run(2, refused)
 
     def test_the_rank_that_was_killed_is_named(self):
         for text in run(3, killed, dead=[2]):
