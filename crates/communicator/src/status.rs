@@ -26,7 +26,9 @@ pub(crate) fn describe(call: &Call, label: &str) -> String {
         text = format!("{text} ({label})");
     }
     // Descriptions are compared with those that an entry holds.
-    text.truncate(text.floor_char_boundary(ENTRY - HEAD));
+    let fits = |end: &usize| text.is_char_boundary(*end);
+    let end = (0..=text.len().min(ENTRY - HEAD)).rev().find(fits);
+    text.truncate(end.unwrap_or(0));
     text
 }
 
