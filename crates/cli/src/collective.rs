@@ -163,15 +163,18 @@ fn join(
     place: &Place,
     helpers: &mut [Helper],
 ) -> Result<Communicator, Failure> {
-    let mut group = Options::default();
-    group.context = options.net.builder(0, None);
+    let mut context = options.net.builder(0, None);
     if options.net.bind.is_none() {
         let own = place.rendezvous().own_address(options.timeout).map_err(failed)?;
-        group.context = group.context.bind(own);
+        context = context.bind(own);
     }
-    group.timeout = options.timeout;
-    group.setup_timeout = options.timeout;
-    group.algorithm = options.algorithm;
+    let group = Options {
+        context,
+        timeout: options.timeout,
+        setup_timeout: options.timeout,
+        algorithm: options.algorithm,
+        ..Options::default()
+    };
     let (mut rendezvous, rank, ranks) = (place.rendezvous(), place.rank, place.ranks);
     let (sender, joined) = mpsc::channel();
     // The thread waits for ranks that may have ended; then this process ends without it.
