@@ -370,7 +370,8 @@ impl Mailboxes {
         let ahead = sequence.wrapping_sub(end);
         if ahead < 1 << 31 {
             self.strike_all(stream);
-            if ahead > 0 {
+            // A stream that its sender has made anew counts bytes from 0, whatever its number is.
+            if ahead > 0 || bytes.is_some() {
                 self.streams.set_end(stream, sequence, bytes);
             }
             return gaps.is_some();

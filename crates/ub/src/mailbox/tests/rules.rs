@@ -410,6 +410,22 @@ fn a_stream_with_missing_puts_is_not_forgotten() {
     assert!(bench.mailboxes.streams.find(a.sender, ADDRESS).is_some());
 }
 
+/// A sender that made its stream anew goes on with the next number, and counts bytes from 0.
+#[test]
+fn bytes_of_a_stream_that_is_made_anew_count_from_its_oldest_put() {
+    let mut bench = Bench::new(&config(Threshold::Bytes(10), Steering::Receiver), 1);
+    let a = Source::new(1);
+    bench.whole(&a, &a.put(60, 0));
+    a.before.set(0);
+    let [first, _, third] = [50, 50, 50].map(|length| a.put(length, 0));
+    let first = Put { oldest: true, ..first };
+    assert_eq!(bench.admit(&a, &first), Admission::Wait);
+    bench.post(1, 1000);
+    // No room could be kept for the 100 bytes before this one: the first ends the epoch.
+    assert_eq!(bench.admit(&a, &third), Admission::OutOfOrder);
+    assert_eq!(bench.whole(&a, &first), 1);
+}
+
 /// Senders forget idle streams, and begin behind the numbers that they have used. Numbers wrap.
 #[test]
 fn an_oldest_put_begins_its_stream_again_however_far_its_number_is() {
