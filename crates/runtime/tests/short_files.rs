@@ -15,19 +15,32 @@ fn sockets() -> UdpPort {
     UdpPort::bind(&config).unwrap()
 }
 
-fn limit_files() {
-    let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the struct outlives both calls.
-    unsafe {
-        assert_eq!(libc::getrlimit(libc::RLIMIT_FSIZE, &mut limits), 0);
-        limits.rlim_cur = LIMIT;
-        assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limits), 0);
+/// The limit, until this is dropped: the process may write its results to a file.
+struct Limited(libc::rlimit);
+
+impl Limited {
+    fn new() -> Limited {
+        let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: the structs outlive the calls.
+        unsafe {
+            assert_eq!(libc::getrlimit(libc::RLIMIT_FSIZE, &mut before), 0);
+            let limits = libc::rlimit { rlim_cur: LIMIT, ..before };
+            assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limits), 0);
+        }
+        Limited(before)
+    }
+}
+
+impl Drop for Limited {
+    fn drop(&mut self) {
+        // SAFETY: the struct outlives the call.
+        unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &self.0) };
     }
 }
 
 #[test]
 fn memory_longer_than_files_may_be_is_refused_and_packets_take_the_sockets() {
-    limit_files();
+    let _limited = Limited::new();
     let length = LIMIT as usize;
     assert_eq!(Memory::shared(length).expect("as long as the limit").len(), length);
     let error = Memory::shared(length + 1).expect_err("longer than the limit").to_string();
