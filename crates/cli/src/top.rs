@@ -58,10 +58,8 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
     process::catch_signals();
     let interval = options.interval.max(INTERVAL_MIN);
     let is_screen = !options.json && std::io::stdout().is_terminal();
-    let mut before = sample(options.pid)?;
-    if before.is_empty() {
-        return Err(no_statistics(options.pid));
-    }
+    let answered = sample(options.pid)?.filter(|samples| !samples.is_empty());
+    let mut before = answered.ok_or_else(|| no_statistics(options.pid))?;
     let screen = if is_screen { Some(Screen::open()?) } else { None };
     let mut view = View { tenants: options.tenants, ..View::default() };
     let mut left = options.count;
@@ -81,9 +79,13 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
                 sample(options.pid)?
             }
         };
-        if now.is_empty() {
+        let Some(now) = now else {
             drop(screen);
             return if options.json { Ok(()) } else { process::print("it has ended\n") };
+        };
+        if now.is_empty() {
+            // On a busy host, answers may take longer than they are waited for.
+            continue;
         }
         shown = rates::between(&before, &now);
         show(options.json, screen.as_ref(), &view, &shown)?;
@@ -135,11 +137,16 @@ fn show(
     }
 }
 
-/// Current samples of all contexts of the process, or of all processes.
-fn sample(pid: Option<u32>) -> Result<Vec<Sample>, Failure> {
+/// Current samples of all contexts of the process, or of all processes, that answer. `None` if
+/// there is no such process.
+fn sample(pid: Option<u32>) -> Result<Option<Vec<Sample>>, Failure> {
     let all = stats::list().map_err(|error| Failure::io("look for programs", &error))?;
-    let wanted = all.into_iter().filter(|process| pid.is_none_or(|pid| pid == process.pid));
-    Ok(wanted.filter_map(|process| read_sample(&process)).collect())
+    let mut wanted =
+        all.iter().filter(|process| pid.is_none_or(|pid| pid == process.pid)).peekable();
+    if wanted.peek().is_none() {
+        return Ok(None);
+    }
+    Ok(Some(wanted.filter_map(read_sample).collect()))
 }
 
 /// Reads the sample of a context. `None` if the process has just ended, or its answer is invalid.

@@ -240,8 +240,12 @@ fn shown(rows_columns: (u16, u16), interval: &str) -> (Running, Terminal, Vec<St
     let (rows_, columns) = rows_columns;
     let terminal = Terminal::start(rows_, columns, &["--interval", interval, &pid]);
     let lines = terminal.shows("two flows that send", |lines| {
-        let rate = |row: &&&str| below(lines, "Gb/s", row).is_some_and(|rate| rate > 0.01);
-        rows(lines).iter().filter(rate).count() >= 2
+        let sends = |row: &&&str| {
+            let rate = below(lines, "Gb/s", row).is_some_and(|rate| rate > 0.01);
+            // A flow that has just begun has no dequeue rate yet.
+            rate && below(lines, "dequeue", row).is_some()
+        };
+        rows(lines).iter().filter(sends).count() >= 2
     });
     (running, terminal, lines)
 }
