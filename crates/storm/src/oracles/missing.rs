@@ -170,12 +170,13 @@ impl Model {
         .collect()
     }
 
-    /// Returns the matching operations that are pending, or if there are none, those that have
-    /// ended.
+    /// Returns the matching operations that are pending, together with those that have failed,
+    /// whose packets may still arrive; or if there are none, those that have ended.
     fn matching(&self, is_it: impl Fn(&Operation) -> bool) -> Vec<usize> {
         let all = self.operations.iter().enumerate().filter(|(_, operation)| is_it(operation));
-        let (open, over): (Vec<_>, Vec<_>) =
-            all.partition(|(_, operation)| operation.state == State::Pending);
+        let (open, over): (Vec<_>, Vec<_>) = all.partition(|(_, operation)| {
+            !matches!(operation.state, State::Done(Status::Success) | State::Lost)
+        });
         let found = if open.is_empty() { over } else { open };
         found.into_iter().map(|(id, _)| id).collect()
     }
