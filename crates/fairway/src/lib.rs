@@ -123,7 +123,7 @@ pub use fairway_observe::{
     HostSignals, LatencySample, NicCounters, PathStats, PeerStats,
 };
 pub use fairway_port::rnic::RnicChoice;
-pub use fairway_port::{PortCounters, Spec};
+pub use fairway_port::{InterfaceAddress, PortCounters, Spec, interface_addresses};
 pub use fairway_runtime::{Dscp, UnknownDscp};
 pub use fairway_runtime::{Memory, SystemError, start_thread, without_signals};
 pub use fairway_sandbox::{

@@ -22,6 +22,7 @@ mod descriptors;
 mod emulate;
 mod ethtool;
 mod features;
+mod interfaces;
 mod limits;
 mod memory;
 pub mod rnic;
@@ -38,6 +39,7 @@ pub use emulate::{
 };
 pub use fairway_wire::Ecn;
 pub use features::{NicFeature, nic_features};
+pub use interfaces::{InterfaceAddress, interface_addresses};
 pub use limits::{
     DEFAULT_QUEUE_BYTES, HEADER_BYTES_MAX, HOLDING_BYTES_MAX, REORDER_HOLD_NS, SEGMENTS_MAX,
     TRAIN_BYTES_MAX,

@@ -91,8 +91,8 @@ pub struct Limits {
     /// Streams of puts with puts under way: into mailboxes here, one per remote Jetty and mailbox
     /// address that it puts to, and as many gaps in them (runs of puts that are missing while a
     /// later one has arrived); and as many from Jetties here to remote mailboxes. The records of
-    /// idle streams are used again. With more senders than records, puts may be
-    /// sent back and repeated.
+    /// idle streams are used again. With more senders than records, puts may be sent back and
+    /// repeated.
     pub put_streams: u32,
     /// Flows that are distinguished: what one Jetty sends over one channel, or the answers to the
     /// READs of one Jetty of a peer. The messages of further flows are sent, but not scheduled.

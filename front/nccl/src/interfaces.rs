@@ -1,9 +1,11 @@
 //! The network interfaces that are NCCL's devices, and what the system reports of them.
 
-use std::ffi::{CStr, CString};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ffi::CString;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
+
+use fairway::{InterfaceAddress, interface_addresses};
 
 use crate::limits::DEVICES_MAX;
 use crate::selection::{Family, Filter};
@@ -80,7 +82,10 @@ fn selected(all: Vec<Interface>, filter: &Filter) -> Vec<Interface> {
 /// Interfaces that are up and have an address, in the system's order.
 fn system_interfaces(family: Family) -> Result<Vec<Interface>> {
     let mut found: Vec<Interface> = Vec::new();
-    for (name, flags, address) in system_addresses()? {
+    let all = interface_addresses()
+        .map_err(|error| Failure::new(Status::System, format!("list the interfaces: {error}")))?;
+    for InterfaceAddress { name, flags, address, .. } in all {
+        let flags = flags as i32;
         let both = libc::IFF_UP | libc::IFF_RUNNING;
         if flags & both != both || is_link_local(&address) {
             continue;
@@ -100,51 +105,6 @@ fn system_interfaces(family: Family) -> Result<Vec<Interface>> {
 
 fn is_link_local(address: &IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.segments()[0] & 0xffc0 == 0xfe80)
-}
-
-/// The name, the flags and each address of all interfaces.
-fn system_addresses() -> Result<Vec<(CString, i32, IpAddr)>> {
-    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
-    // SAFETY: a place for the list's first entry.
-    if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
-        let error = std::io::Error::last_os_error();
-        return Err(Failure::new(Status::System, format!("list the interfaces: {error}")));
-    }
-    let mut list = Vec::new();
-    let mut at = first;
-    // SAFETY: the list ends with NULL, and is freed below.
-    while let Some(entry) = unsafe { at.as_ref() } {
-        at = entry.ifa_next;
-        // SAFETY: the system's names are C strings, its addresses are as long as their families
-        // demand, or NULL.
-        let (name, address) =
-            unsafe { (CStr::from_ptr(entry.ifa_name).to_owned(), ip_address(entry.ifa_addr)) };
-        if let Some(address) = address {
-            list.push((name, entry.ifa_flags as i32, address));
-        }
-    }
-    // SAFETY: the list from above, of which nothing is kept.
-    unsafe { libc::freeifaddrs(first) };
-    Ok(list)
-}
-
-/// # Safety
-/// `address` is NULL, or as long as its family demands.
-unsafe fn ip_address(address: *const libc::sockaddr) -> Option<IpAddr> {
-    // SAFETY: as the caller says, likewise below.
-    match i32::from(unsafe { address.as_ref() }?.sa_family) {
-        libc::AF_INET => {
-            // SAFETY: as above.
-            let address = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
-            Some(Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)).into())
-        }
-        libc::AF_INET6 => {
-            // SAFETY: as above.
-            let address = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
-            Some(Ipv6Addr::from(address.sin6_addr.s6_addr).into())
-        }
-        _ => None,
-    }
 }
 
 fn described(name: CString, address: IpAddr, is_loopback: bool) -> Interface {

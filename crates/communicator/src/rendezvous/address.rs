@@ -7,6 +7,9 @@ use crate::error::Error;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs, UdpSocket};
 
+/// Flag of an interface that is up (netdevice(7)).
+const IFF_UP: u32 = 1;
+
 /// Listens where a name says; at all addresses if that is on the loopback interface, unless the
 /// loopback interface was meant.
 pub(super) fn listen(name: &str) -> io::Result<TcpListener> {
@@ -85,7 +88,10 @@ pub(super) fn outside(loopback: IpAddr) -> Result<IpAddr, Error> {
     {
         return Ok(own);
     }
-    choose(loopback, &own::addresses())
+    // Without the list, the loopback interface is all that is known.
+    let all = fairway::interface_addresses().unwrap_or_default();
+    let up = all.into_iter().filter(|one| one.flags & IFF_UP != 0);
+    choose(loopback, &up.map(|one| one.address).collect::<Vec<_>>())
 }
 
 /// Chooses among the addresses of this host's interfaces.
@@ -112,61 +118,6 @@ fn is_link_local(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => address.is_unicast_link_local(),
-    }
-}
-
-#[cfg(target_os = "linux")]
-mod own {
-    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-    /// The addresses of all interfaces that are up.
-    pub(super) fn addresses() -> Vec<IpAddr> {
-        let mut first = std::ptr::null_mut();
-        // SAFETY: the list is freed below.
-        if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
-            return Vec::new();
-        }
-        let mut addresses = Vec::new();
-        let mut next = first;
-        // SAFETY: the entries live until the list is freed, and the last one has no next.
-        while let Some(entry) = unsafe { next.as_ref() } {
-            next = entry.ifa_next;
-            if entry.ifa_flags & libc::IFF_UP as u32 != 0 {
-                // SAFETY: null, or an address as long as its family says.
-                addresses.extend(unsafe { read(entry.ifa_addr) });
-            }
-        }
-        // SAFETY: it was made above.
-        unsafe { libc::freeifaddrs(first) };
-        addresses
-    }
-
-    /// # Safety
-    /// The pointer is null, or names an address that is as long as its family says.
-    unsafe fn read(address: *const libc::sockaddr) -> Option<IpAddr> {
-        // SAFETY: as the caller promises.
-        match i32::from(unsafe { address.as_ref()? }.sa_family) {
-            libc::AF_INET => {
-                // SAFETY: as the caller promises.
-                let address = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
-                Some(Ipv4Addr::from(address.sin_addr.s_addr.to_ne_bytes()).into())
-            }
-            libc::AF_INET6 => {
-                // SAFETY: as the caller promises.
-                let address = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
-                Some(Ipv6Addr::from(address.sin6_addr.s6_addr).into())
-            }
-            _ => None,
-        }
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod own {
-    use std::net::IpAddr;
-
-    pub(super) fn addresses() -> Vec<IpAddr> {
-        Vec::new()
     }
 }
 

@@ -170,7 +170,12 @@ impl Builder {
         for index in 1..sockets {
             let is_any = self.scattered || first_port == 0;
             let number = if is_any { 0 } else { usize::from(first_port) + index };
-            let past = |_| io::Error::new(io::ErrorKind::InvalidInput, "port numbers past 65535");
+            let past = |_| {
+                let text = format!(
+                    "{sockets} ports from {first_port} on are past 65535: use a lower first port"
+                );
+                io::Error::new(io::ErrorKind::InvalidInput, text)
+            };
             add_like_first(&mut port, u16::try_from(number).map_err(past)?)?;
         }
         for other in self.others.iter().take(ADDRESSES_MAX - 1) {

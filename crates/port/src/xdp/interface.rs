@@ -1,12 +1,12 @@
 //! A network interface as AF_XDP sockets use it.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::io;
 use std::net::IpAddr;
 
 use super::redirect::QUEUES_MAX;
 use crate::ethtool::Request;
-use crate::udp::{Address, check};
+use crate::interfaces::interface_addresses;
 
 /// A network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,23 +57,6 @@ fn index_of(name: &str) -> io::Result<u32> {
 
 /// Returns the name of the interface that has an address.
 fn name_of(wanted: IpAddr) -> io::Result<Option<String>> {
-    let mut first = std::ptr::null_mut();
-    // SAFETY: the list is written to `first`, and freed below.
-    check(unsafe { libc::getifaddrs(&mut first) })?;
-    let (mut next, mut found) = (first, None);
-    while !next.is_null() && found.is_none() {
-        // SAFETY: an element of the list, which is freed only after the loop.
-        let entry = unsafe { &*next };
-        // SAFETY: the address of an element is null or a socket address of its family.
-        let address = unsafe { Address::read(entry.ifa_addr) };
-        if address.map(|address| std::net::SocketAddr::from(address).ip()) == Some(wanted) {
-            // SAFETY: the name of an element is a string.
-            let name = unsafe { CStr::from_ptr(entry.ifa_name) };
-            found = Some(name.to_string_lossy().into_owned());
-        }
-        next = entry.ifa_next;
-    }
-    // SAFETY: the list that the call above has made, to which nothing refers any more.
-    unsafe { libc::freeifaddrs(first) };
-    Ok(found)
+    let found = interface_addresses()?.into_iter().find(|found| found.address == wanted);
+    Ok(found.map(|found| found.name.to_string_lossy().into_owned()))
 }

@@ -306,8 +306,8 @@ pub enum PostError {
     /// A load or store is longer than [`fairway_wire::BYPASS_BYTES`], or an atomic's width is
     /// neither 4 nor 8.
     Width,
-    /// Puts are in progress between `Limits::put_streams` pairs of a Jetty and a remote mailbox; or
-    /// puts of 4 GiB are from this Jetty to this mailbox: poll for completions first.
+    /// Puts between `Limits::put_streams` pairs of a Jetty and a remote mailbox are in progress; or
+    /// puts of 4 GiB in total from this Jetty to this mailbox are: poll for completions first.
     TooManyPuts,
     /// The mailbox does not exist, or is closed.
     NoMailbox,

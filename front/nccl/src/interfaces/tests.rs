@@ -1,4 +1,5 @@
 use super::*;
+use std::net::Ipv4Addr;
 
 fn interface(name: &str, is_loopback: bool) -> Interface {
     let name = CString::new(name).unwrap();
