@@ -272,7 +272,8 @@ pub(crate) struct PerfOptions {
     pub(crate) json: bool,
 
     /// Core of this side, or the cores of both sides if both run here, or `none` [default: if both
-    /// run here and there are two cores, the first two; otherwise none]
+    /// run here, and there are two cores and no more running threads than cores, the first two;
+    /// otherwise none]
     #[arg(long, value_name = "CORE[,CORE]", value_parser = net::pins)]
     pub(crate) pin: Option<net::Pins>,
 

@@ -151,8 +151,9 @@ fn cores(pins: Option<&Pins>, threads: u32) -> (Option<usize>, Option<usize>) {
     match pins {
         Some(Pins::Free) => (None, None),
         Some(Pins::Cores(own, other)) => (Some(*own), *other),
-        // Several threads need several cores.
-        None if threads > 1 => (None, None),
+        // Several threads need several cores. On a crowded host a pinned process waits for its
+        // core while another one becomes free.
+        None if threads > 1 || process::is_host_crowded() => (None, None),
         None => match process::cores()[..] {
             [own, other, ..] => (Some(own), Some(other)),
             _ => (None, None),

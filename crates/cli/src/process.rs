@@ -125,6 +125,25 @@ pub(crate) fn cores() -> Vec<usize> {
     (0..libc::CPU_SETSIZE as usize).filter(|&core| unsafe { libc::CPU_ISSET(core, &set) }).collect()
 }
 
+/// True if more threads are running, or wait for a core, than the host has cores, this one included.
+/// False if the kernel does not tell.
+pub(crate) fn is_host_crowded() -> bool {
+    let Ok(online) = std::thread::available_parallelism() else { return false };
+    // Every host has something short to do once in a while.
+    let running = (0..3).filter_map(|round| {
+        if round > 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        running_threads(&std::fs::read_to_string("/proc/loadavg").ok()?)
+    });
+    running.min().is_some_and(|running| running > online.get())
+}
+
+/// Reads the number of running threads from the text of `/proc/loadavg`.
+fn running_threads(text: &str) -> Option<usize> {
+    text.split_ascii_whitespace().nth(3)?.split_once('/')?.0.parse().ok()
+}
+
 /// Pins this thread, and the threads that it starts later, to `core`.
 pub(crate) fn pin(core: usize) -> Result<(), Failure> {
     let allowed = cores();
@@ -209,6 +228,13 @@ mod tests {
     use super::*;
     use std::io::Read;
     use std::os::fd::AsRawFd;
+
+    #[test]
+    fn running_threads_are_read() {
+        assert_eq!(running_threads("8.95 8.88 5.76 7/345 13232\n"), Some(7));
+        assert_eq!(running_threads("8.95 8.88 5.76"), None);
+        assert!(running_threads(&std::fs::read_to_string("/proc/loadavg").unwrap()) >= Some(1));
+    }
 
     /// Runs in a child process, because the flag belongs to the process.
     #[test]

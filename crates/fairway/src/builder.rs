@@ -480,6 +480,7 @@ impl Builder {
             probe,
             identity,
             datapath,
+            is_emulated: self.emulate.is_some(),
             shortage: plan.shortage,
             detours: self.emulate.is_none() && datapath != DatapathKind::Shm,
             evict_idle: self.evict_idle,

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8};
 use std::time::Duration;
 
 use fairway_port::Address;
+use fairway_runtime::addresses::is_of_this_host;
 use fairway_runtime::{Destination, clock};
 use fairway_ub::setup::{
     Attempt, Established, Listener, Members, OpenRequest, Outcome, Reaction, payload_mtu,
@@ -494,6 +495,12 @@ impl Core {
         }
     }
 
+    /// True if a peer is on this host, and no emulated network lies between.
+    fn is_near(&self, peer: SocketAddr) -> bool {
+        // A process without a descriptor left does not need to know.
+        !self.is_emulated && is_of_this_host(peer).unwrap_or(false)
+    }
+
     fn open_channel(
         &mut self,
         now: Instant,
@@ -502,18 +509,24 @@ impl Core {
         established: &Established,
     ) -> Result<Arc<PeerState>, SetupError> {
         let Established { remote: cna, endpoint, agreed, .. } = established;
+        let sockets = (self.connecting.sockets(place.engine), endpoint.ports.as_slice().len());
+        let port_pairs = socket_pairs(u32::from(agreed.paths), sockets);
+        let mtu = u32::from(agreed.mtu_bytes);
+        let policies = match self.is_near(remote.from) {
+            true => self.policy.build_within_host(port_pairs, mtu),
+            false => self.policy.build(mtu),
+        };
         let config = ChannelConfig {
             leader: place.leader,
             engine: place.engine,
             first_message: place.first_message,
-            ..established.config(self.policy.build(u32::from(agreed.mtu_bytes)))
+            ..established.config(policies)
         };
         if let Some(probe) = &self.probe {
             probe.opened(place.id.index());
         }
         self.nic.open_channel(now, place.id, config)?;
         self.send_controllers();
-        let sockets = (self.connecting.sockets(place.engine), endpoint.ports.as_slice().len());
         let leader = place.leader.and_then(|leader| self.peer_state(leader));
         let joins = leader.is_some();
         let peer = leader.unwrap_or_else(|| {
@@ -524,9 +537,9 @@ impl Core {
                 is_proven: AtomicBool::new(remote.named == remote.from),
                 was_received: AtomicBool::new(false),
                 incarnation: cna.value(),
-                mtu: u32::from(agreed.mtu_bytes),
+                mtu,
                 paths: u32::from(agreed.paths),
-                port_pairs: socket_pairs(u32::from(agreed.paths), sockets),
+                port_pairs,
                 alive: AtomicBool::new(true),
                 long_packets: AtomicU8::default(),
             })

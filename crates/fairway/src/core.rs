@@ -76,6 +76,8 @@ pub struct Core {
     pub(crate) careful_until: Option<wire::Instant>,
     local_addrs: Vec<SocketAddr>,
     pub(crate) datapath: DatapathKind,
+    /// This process emulates the network.
+    pub(crate) is_emulated: bool,
     /// Sockets that the paths lack.
     pub shortage: Option<SocketShortage>,
     /// Why packets take UDP, although another way was requested.
@@ -157,6 +159,8 @@ pub(crate) struct CoreConfig<'a> {
     pub(crate) identity: Identity,
     /// Way of the packets.
     pub(crate) datapath: DatapathKind,
+    /// This process emulates the network.
+    pub(crate) is_emulated: bool,
     /// Sockets that the paths lack.
     pub(crate) shortage: Option<SocketShortage>,
     /// True if set-up may open further sockets.
@@ -207,6 +211,7 @@ impl Core {
             careful_until: None,
             local_addrs: addresses.copied().collect(),
             datapath,
+            is_emulated: config.is_emulated,
             shortage: config.shortage,
             fallback: fallback.map(str::to_owned),
             channels: Channels::new(limits.channels, Numbers::new(clock::random_bytes()?)),

@@ -182,6 +182,21 @@ impl SchedulerSpec {
 }
 
 impl PolicySpec {
+    /// Returns the policies for a peer on the same host, with which `port_pairs` pairs of ports are
+    /// shared. CUBIC begins with 64 KiB for each of them and at most ten times that, as TCP does
+    /// over loopback, unless a first window was requested. No link between the two is slower than
+    /// they are, and on a busy host each round trip of slow start takes as long as both wait for
+    /// a core.
+    #[must_use]
+    pub fn within_host(mut self, port_pairs: u32) -> PolicySpec {
+        if let CongestionSpec::Cubic(parameters) = &mut self.congestion
+            && parameters.initial_bytes == 0
+        {
+            parameters.initial_bytes = 64 * 1024 * u64::from(port_pairs.clamp(1, 10));
+        }
+        self
+    }
+
     /// The scheduler for a NIC with this many flows, or `None` for `greedy`, which is the behaviour
     /// of a NIC without a scheduler.
     pub fn scheduler_of_nic(&self, flows: u32) -> Option<Box<dyn Scheduler>> {

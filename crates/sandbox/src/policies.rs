@@ -59,7 +59,17 @@ impl fmt::Display for News {
 impl Policies {
     /// Builds the policies of a channel with packets of `mtu_bytes`.
     pub fn build(&self, mtu_bytes: u32) -> PolicySet {
-        let mut set = self.spec.build(mtu_bytes);
+        self.build_as(&self.spec, mtu_bytes)
+    }
+
+    /// Builds the policies of a channel to a peer on the same host, by `port_pairs` pairs of ports
+    /// ([`PolicySpec::within_host`]).
+    pub fn build_within_host(&self, port_pairs: u32, mtu_bytes: u32) -> PolicySet {
+        self.build_as(&self.spec.within_host(port_pairs), mtu_bytes)
+    }
+
+    fn build_as(&self, spec: &PolicySpec, mtu_bytes: u32) -> PolicySet {
+        let mut set = spec.build(mtu_bytes);
         for slot in self.slots.iter().filter(|slot| !slot.has(Role::Scheduler)) {
             let shared = Shared::start(Arc::clone(slot), Site { mtu_bytes, flows: 0 });
             for role in slot.roles() {

@@ -30,6 +30,19 @@ fn empty_specification_is_the_default() {
 }
 
 #[test]
+fn cubic_begins_with_more_for_a_peer_on_the_same_host() {
+    let first_window = |text: &str, port_pairs| {
+        let spec = spec(text).within_host(port_pairs);
+        spec.build(1400).congestion.window_bytes()
+    };
+    assert_eq!(first_window("", 1), 65_536);
+    assert_eq!(first_window("", 16), 655_360);
+    assert_eq!(first_window("cubic:initial=100K", 16), 102_400, "as requested");
+    assert_eq!(first_window("cubic:max=200K", 16), 204_800);
+    assert_eq!(spec("swift").within_host(16), spec("swift"));
+}
+
+#[test]
 fn kinds_may_be_left_out() {
     let given = spec("p2c");
     assert_eq!(
