@@ -13,6 +13,7 @@ pub struct Row {
     what: String,
     sender_ns: f64,
     receiver_ns: f64,
+    codec_ns: f64,
 }
 
 /// Runs the program, which itself repeats its measurements and takes medians.
@@ -29,28 +30,30 @@ pub fn packet_cost() -> io::Result<Vec<Row>> {
     if rows.is_empty() { Err(io::Error::other("the example printed no figures")) } else { Ok(rows) }
 }
 
-/// Parses a line that ends in two numbers.
+/// Parses a line that ends in three numbers.
 fn row(line: &str) -> Option<Row> {
-    let (rest, receiver) = line.trim_end().rsplit_once(' ')?;
+    let (rest, codec) = line.trim_end().rsplit_once(' ')?;
+    let (rest, receiver) = rest.trim_end().rsplit_once(' ')?;
     let (what, sender) = rest.trim_end().rsplit_once(' ')?;
     Some(Row {
         what: what.trim().to_owned(),
         sender_ns: sender.parse().ok()?,
         receiver_ns: receiver.parse().ok()?,
+        codec_ns: codec.parse().ok()?,
     })
 }
 
 /// The results as a table.
 pub fn markdown(rows: &[Row]) -> String {
     let mut text = String::from(
-        "| engine, ns per data packet | sender | receiver | budget of the receiver | |\n\
-         |---|---|---|---|---|\n",
+        "| engine, ns per data packet | sender | receiver | budget of the receiver | | codec |\n\
+         |---|---|---|---|---|---|\n",
     );
     for row in rows {
         let met = if row.receiver_ns <= BUDGET_NS { "met" } else { "missed" };
         text += &format!(
-            "| {} | {:.1} | {:.1} | ≤ {BUDGET_NS} | {met} |\n",
-            row.what, row.sender_ns, row.receiver_ns
+            "| {} | {:.1} | {:.1} | ≤ {BUDGET_NS} | {met} | {:.1} |\n",
+            row.what, row.sender_ns, row.receiver_ns, row.codec_ns
         );
     }
     text
@@ -58,7 +61,14 @@ pub fn markdown(rows: &[Row]) -> String {
 
 /// The results as JSON.
 pub fn json(rows: &[Row]) -> Value {
-    let row = |row: &Row| json!({ "what": row.what, "sender_ns": row.sender_ns, "receiver_ns": row.receiver_ns });
+    let row = |row: &Row| {
+        json!({
+            "what": row.what,
+            "sender_ns": row.sender_ns,
+            "receiver_ns": row.receiver_ns,
+            "codec_ns": row.codec_ns,
+        })
+    };
     rows.iter().map(row).collect()
 }
 
@@ -68,9 +78,10 @@ mod tests {
 
     #[test]
     fn figures_are_read_and_headings_are_not() {
-        let found = row("WRITE 1 MiB, 16 paths                  41.2       60.1").expect("a row");
+        let found =
+            row("WRITE 1 MiB, 16 paths            41.2       60.1       30.5").expect("a row");
         assert_eq!((found.what.as_str(), found.sender_ns), ("WRITE 1 MiB, 16 paths", 41.2));
-        assert!(row("engine, ns per data packet      sender   receiver").is_none());
+        assert!(row("engine, ns per data packet      sender   receiver  codec").is_none());
         assert!(markdown(&[found]).contains("60.1"));
     }
 }
