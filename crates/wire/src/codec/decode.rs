@@ -72,8 +72,8 @@ pub fn decode_keyed<'k>(
         next_layer::BYPASS => return bypass::decode(key, first, header, datagram_len),
         _ => {}
     }
-    if let Some(decoded) = transaction::plain_write(key, first, header, datagram_len) {
-        return decoded;
+    if let Some(whole) = transaction::as_plain_write(header) {
+        return transaction::plain_write(key, whole, datagram_len);
     }
     reliable(key, first, header, datagram_len)
 }

@@ -69,8 +69,25 @@ pub fn encode_keyed(
 ) -> usize {
     let out: &mut Header = out.first_chunk_mut().expect("room for MAX_HEADER bytes");
     assert!(payload_len == 0 || carries_payload(packet), "payload behind a packet without any");
-    match packet {
+    let len = match packet {
         Packet::Data(data) => put_data(route, data, out),
+        other => {
+            put_other(route, other, payload_len, out);
+            header_len(other)
+        }
+    };
+    debug_assert_eq!(len, header_len(packet), "length of the headers");
+    let check = key.check(PROTOCOL_VERSION, &out[4..len], payload_len);
+    put(out, 0, check);
+    // Switches may write CCI, so the check is that of a header in which it is zero.
+    [out[CCI.start], out[CCI.start + 1]] = route.cci.bits().to_be_bytes();
+    len
+}
+
+/// Writes a packet that carries no transaction of a reliable channel.
+fn put_other(route: &Route, packet: &Packet, payload_len: usize, out: &mut Header) {
+    match packet {
+        Packet::Data(_) => unreachable!("a data packet"),
         Packet::Ack(ack) => put_ack(route, ack, out),
         Packet::Nak(nak) => put_nak(route, nak, out),
         Packet::Void(void) => {
@@ -102,12 +119,6 @@ pub fn encode_keyed(
         Packet::Datagram(datagram) => datagram::put_datagram(route, datagram, out),
         Packet::Bypass(bypass) => bypass::put_bypass(route, bypass, payload_len, out),
     }
-    let len = header_len(packet);
-    let check = key.check(PROTOCOL_VERSION, &out[4..len], payload_len);
-    put(out, 0, check);
-    // Switches may write CCI, so the check is that of a header in which it is zero.
-    [out[CCI.start], out[CCI.start + 1]] = route.cci.bits().to_be_bytes();
-    len
 }
 
 /// True if payload may follow the headers of `packet`.
@@ -171,25 +182,28 @@ fn put_transport(route: &Route, opcode: u32, sequence: [u32; 2], out: &mut Heade
     put(out, 7, sequence[1]);
 }
 
-fn put_data(route: &Route, data: &Data, out: &mut Header) {
+/// Writes a data packet, and returns the length of its headers.
+#[inline(always)]
+fn put_data(route: &Route, data: &Data, out: &mut Header) -> usize {
     let opcode = flag(data.last, 31) | tp_opcode::DATA << 24 | next_header::TRANSACTION << 16;
     let flags = flag(data.ack_request, 31) | flag(data.carried.is_some(), CARRIES_BIT);
     let sequence = [flags | data.psn.value(), data.message.value()];
     put_transport(route, opcode, sequence, out);
-    transaction::put_data(data, out);
-    if let Some(carried) = &data.carried {
-        put_carried(data, carried, out);
+    let len = transaction::put_data(data, out);
+    match &data.carried {
+        None => len,
+        Some(carried) => put_carried(carried, len, out),
     }
 }
 
-/// Writes the acknowledgement that a data packet carries behind all its headers. Out of line: it is
-/// rare where speed matters most.
+/// Writes the acknowledgement that a data packet carries behind its other headers, which have `len`
+/// bytes, and returns the length of all. Out of line: it is rare where speed matters most.
 #[inline(never)]
-fn put_carried(data: &Data, carried: &CarriedAck, out: &mut Header) {
-    let at = (header_len(&Packet::Data(*data)) - CARRIED_LEN) / 4;
+fn put_carried(carried: &CarriedAck, len: usize, out: &mut Header) -> usize {
     let [first, second] = carried.words();
-    put(out, at, first);
-    put(out, at + 1, second);
+    put(out, len / 4, first);
+    put(out, len / 4 + 1, second);
+    len + CARRIED_LEN
 }
 
 fn put_ack(route: &Route, ack: &Ack, out: &mut Header) {

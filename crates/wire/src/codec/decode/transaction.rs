@@ -125,35 +125,35 @@ fn fields(
     }
 }
 
-/// Fast path for the most frequent packet: decodes a WRITE that carries its access, no
-/// acknowledgement, and requests no order, with the same result as the general path. Returns `None`
-/// for any other packet.
-pub(in crate::codec) fn plain_write(
-    key: &CheckKey,
-    first: &[u8; TRANSPORT_LEN],
-    header: &[u8],
-    datagram_len: usize,
-) -> Option<Result<Decoded, DecodeError>> {
+/// The headers of the most frequent packet, which has a fast path: a WRITE that carries its access,
+/// no acknowledgement, and requests no order. Returns `None` for any other packet.
+#[inline(always)]
+pub(in crate::codec) fn as_plain_write(header: &[u8]) -> Option<&[u8; PLAIN_WRITE_LEN]> {
     let whole: &[u8; PLAIN_WRITE_LEN] = header.first_chunk()?;
     let transport = u16::from_be_bytes([whole[16], whole[17]]);
     let is_plain = transport & TRANSPORT_BITS == PLAIN_TRANSPORT
         && word(whole, 6) >> CARRIES_BIT & 1 == 0
         && long(whole, 8) & TRANSACTION_BITS == PLAIN_TRANSACTION;
-    if !is_plain {
-        return None;
-    }
-    if let Err(error) = verified(key, header, PLAIN_WRITE_LEN, datagram_len) {
-        return Some(Err(error));
-    }
-    let (fixed, extension) = whole.split_first_chunk()?;
-    let fixed: &Fixed = fixed;
-    let operation = Operation::Write { access: access::<20>(extension.first_chunk()?) };
+    is_plain.then_some(whole)
+}
+
+/// Decodes the packet of which these are the headers, with the same result as the general path.
+pub(in crate::codec) fn plain_write(
+    key: &CheckKey,
+    whole: &[u8; PLAIN_WRITE_LEN],
+    datagram_len: usize,
+) -> Result<Decoded, DecodeError> {
+    verified(key, whole, PLAIN_WRITE_LEN, datagram_len)?;
+    let (first, _) = whole.split_first_chunk().ok_or(too_short(whole, TRANSPORT_LEN))?;
+    let (fixed, extension) = whole.split_first_chunk().ok_or(too_short(whole, TRANSACTION_LEN))?;
+    let extension = extension.first_chunk().ok_or(too_short(whole, PLAIN_WRITE_LEN))?;
+    let operation = Operation::Write { access: access::<20>(extension) };
     let packet = Packet::Data(fields(first, fixed, operation, Order::NONE, requests_retry(fixed)));
-    Some(Ok(Decoded::Packet { route: route(first), packet, header_len: PLAIN_WRITE_LEN }))
+    Ok(Decoded::Packet { route: route(first), packet, header_len: PLAIN_WRITE_LEN })
 }
 
 /// Length in bytes of the headers of a WRITE that carries its access and requests no order.
-const PLAIN_WRITE_LEN: usize = TRANSACTION_LEN + 20;
+pub(in crate::codec) const PLAIN_WRITE_LEN: usize = TRANSACTION_LEN + 20;
 
 /// Bits of RTPH from TPOpcode on that are the same in every such WRITE: DATA, TPVer 0, no padding,
 /// and BTAH next. The excluded bit marks the last packet of a message.

@@ -36,9 +36,9 @@ pub(super) fn order_len(data: &Data) -> usize {
     if has_extension(&data.order) && !unordered { ORDER_LEN } else { 0 }
 }
 
-/// Writes BTAH or ATAH of a data packet, and the headers behind it.
+/// Writes BTAH or ATAH of a data packet, and the headers behind it. Returns where they end.
 #[inline(always)]
-pub(super) fn put_data(data: &Data, out: &mut Header) {
+pub(super) fn put_data(data: &Data, out: &mut Header) -> usize {
     put(out, 10, data.jetty.value() << 8 | u32::from(data.slot));
     put(out, 11, data.index);
     put_operation(&data.operation, out, |kind, out| {
@@ -47,12 +47,14 @@ pub(super) fn put_data(data: &Data, out: &mut Header) {
         if !kind.ordered {
             debug_assert_eq!(data.order, Order::NONE, "an order where none is carried");
             put(out, 9, second);
+            0
         } else if has_no_order(&data.order) {
             put(out, 9, second | mode_bits(ServiceMode::Rol));
+            0
         } else {
-            put_order(data, second, out);
+            put_order(data, second, out)
         }
-    });
+    })
 }
 
 /// Writes BTAH of a datagram, and the headers behind it.
@@ -62,6 +64,7 @@ pub(in crate::codec) fn put_unreliable(datagram: &Datagram, out: &mut Header) {
     put_operation(&datagram.operation, out, |kind, out| {
         put(out, 8, kind.first | u32::from(datagram.transaction));
         put(out, 9, kind.second | mode_bits(ServiceMode::Uno));
+        0
     });
 }
 
@@ -117,27 +120,37 @@ impl Kind {
 }
 
 /// Writes the extension headers as if there were no order extension, and calls `finish` to write
-/// the headers in front of them. `finish` is called in every branch instead of once at the end, so
-/// that the compiler sees the constants of each common kind.
+/// the headers in front of them, which returns the length of the order extension. `finish` is
+/// called in every branch instead of once at the end, so that the compiler sees the constants of
+/// each common kind. Returns where all of the headers end.
 #[inline(always)]
-fn put_operation(operation: &Operation, out: &mut Header, finish: impl Fn(Kind, &mut Header)) {
+fn put_operation(
+    operation: &Operation,
+    out: &mut Header,
+    finish: impl Fn(Kind, &mut Header) -> usize,
+) -> usize {
     match operation {
-        Operation::Continuation => finish(Kind::START_KNOWN, out),
-        Operation::ReadResponse => finish(Kind::response(ta_opcode::READ_RESPONSE, 0), out),
+        Operation::Continuation => TRANSACTION_LEN + finish(Kind::START_KNOWN, out),
+        Operation::ReadResponse => {
+            TRANSACTION_LEN + finish(Kind::response(ta_opcode::READ_RESPONSE, 0), out)
+        }
         Operation::Write { access } => {
             put_access(access, 12, out);
-            finish(Kind::WRITE, out);
+            TRANSACTION_LEN + 20 + finish(Kind::WRITE, out)
         }
         Operation::Read { access } => {
             put_access(access, 12, out);
-            finish(Kind::READ, out);
+            TRANSACTION_LEN + 20 + finish(Kind::READ, out)
         }
         Operation::Send { target, length } => {
             put_target(target, 12, out);
             put(out, 14, *length);
-            finish(Kind::SEND, out);
+            TRANSACTION_LEN + 12 + finish(Kind::SEND, out)
         }
-        rarer => finish(put_rarer(rarer, out), out),
+        rarer => {
+            let kind = put_rarer(rarer, out);
+            TRANSACTION_LEN + operation_len(rarer) + finish(kind, out)
+        }
     }
 }
 
@@ -278,9 +291,10 @@ const fn mode_bits(mode: ServiceMode) -> u32 {
 }
 
 /// Writes BTAH bytes 4–7 and the order extension, for which it moves the other extension headers
-/// up. `second` holds the bits of BTAH bytes 4–7 that do not depend on the order.
+/// up. `second` holds the bits of BTAH bytes 4–7 that do not depend on the order. Returns the
+/// length of the order extension.
 #[inline(never)]
-fn put_order(data: &Data, second: u32, out: &mut Header) {
+fn put_order(data: &Data, second: u32, out: &mut Header) -> usize {
     let order = &data.order;
     debug_assert!(order.mode != ServiceMode::Uno, "reliable data in mode UNO");
     let sequence = if order.tag == Tag::No { 0 } else { order.sequence };
@@ -288,11 +302,12 @@ fn put_order(data: &Data, second: u32, out: &mut Header) {
     let mode = flag(has_extension(order), 19) | mode_bits(order.mode);
     put(out, 9, second | odr | mode | u32::from(sequence));
     if !has_extension(order) {
-        return;
+        return 0;
     }
     let end = TRANSACTION_LEN + operation_len(&data.operation);
     out.copy_within(TRANSACTION_LEN..end, TRANSACTION_LEN + ORDER_LEN);
     let receive_sequence = if order.in_order { order.receive_sequence } else { 0 };
     let request_slot = if by_ends(order.mode) { order.request_slot } else { 0 };
     put(out, 12, u32::from(receive_sequence) << 16 | u32::from(request_slot) << 8);
+    ORDER_LEN
 }
