@@ -23,6 +23,7 @@ impl<C> CompletionQueue<C> {
     }
 
     /// Reserves capacity for one completion. Returns false if there is none.
+    #[inline]
     pub fn reserve(&mut self) -> bool {
         if self.entries.len() as u32 + self.reserved >= self.depth {
             return false;
@@ -32,18 +33,21 @@ impl<C> CompletionQueue<C> {
     }
 
     /// Releases reserved capacity without a completion.
+    #[inline]
     pub fn unreserve(&mut self) {
         assert!(self.reserved > 0, "completion room given back twice");
         self.reserved -= 1;
     }
 
     /// Adds a completion, using reserved capacity.
+    #[inline]
     pub fn push(&mut self, completion: C) {
         self.unreserve();
         self.entries.push_back(completion);
     }
 
     /// Removes and returns the oldest completion.
+    #[inline]
     pub fn pop(&mut self) -> Option<C> {
         let first = self.entries.pop_front();
         if self.entries.is_empty() {

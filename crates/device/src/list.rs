@@ -84,6 +84,7 @@ impl<I: Copy + PartialEq> List<I> {
     }
 
     /// Adds a record that is in no list at the end.
+    #[inline]
     pub fn push_back(&mut self, records: &mut impl Linked<I>, index: I) {
         *records.links(index) = Links { next: None, previous: self.tail };
         match self.tail {
@@ -104,6 +105,7 @@ impl<I: Copy + PartialEq> List<I> {
     }
 
     /// Removes a record from any position in this list.
+    #[inline]
     pub fn unlink(&mut self, records: &mut impl Linked<I>, index: I) {
         let links = core::mem::replace(records.links(index), Links::UNLINKED);
         // Unlinking a record of no list, or of another one, would empty this list.
@@ -120,6 +122,7 @@ impl<I: Copy + PartialEq> List<I> {
     }
 
     /// Removes the first record.
+    #[inline]
     pub fn pop_front(&mut self, records: &mut impl Linked<I>) -> Option<I> {
         let head = self.head?;
         self.unlink(records, head);
@@ -142,9 +145,10 @@ impl<I: Copy + PartialEq> Ring<I> {
     }
 
     /// Adds a name. The queue cannot overflow, because callers keep every name in it at most once.
+    #[inline]
     pub fn push(&mut self, index: I) {
         assert!(self.length < self.slots.len(), "index queue overflow");
-        let at = (self.start + self.length) % self.slots.len();
+        let at = self.wrapped(self.start + self.length);
         self.slots[at] = Some(index);
         self.length += 1;
     }
@@ -165,14 +169,21 @@ impl<I: Copy + PartialEq> Ring<I> {
     }
 
     /// Removes and returns the first name.
+    #[inline]
     pub fn pop(&mut self) -> Option<I> {
         if self.length == 0 {
             return None;
         }
         let index = self.slots[self.start];
-        self.start = (self.start + 1) % self.slots.len();
+        self.start = self.wrapped(self.start + 1);
         self.length -= 1;
         index
+    }
+
+    /// A position below twice the capacity, wrapped: without a division.
+    #[inline]
+    fn wrapped(&self, at: usize) -> usize {
+        if at < self.slots.len() { at } else { at - self.slots.len() }
     }
 }
 

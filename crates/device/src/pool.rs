@@ -37,6 +37,7 @@ impl<T> Index<T> {
 
 // Derived implementations would require the same of `T`.
 impl<T> Clone for Index<T> {
+    #[inline]
     fn clone(&self) -> Self {
         *self
     }
@@ -45,6 +46,7 @@ impl<T> Clone for Index<T> {
 impl<T> Copy for Index<T> {}
 
 impl<T> PartialEq for Index<T> {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
         self.inverted == other.inverted
     }
@@ -79,6 +81,7 @@ impl<T> Pool<T> {
     }
 
     /// Returns the record with this name, or `None` if the name belongs to a larger pool.
+    #[inline]
     pub fn get(&self, index: Index<T>) -> Option<&T> {
         self.items.get(index.number() as usize)
     }
@@ -90,19 +93,39 @@ impl<T> Pool<T> {
     }
 
     /// Allocates a record. Returns its name, or `None` if all are in use.
+    #[inline]
     pub fn add(&mut self, value: T) -> Option<Index<T>> {
+        self.add_with(|| value)
+    }
+
+    /// Allocates a record, as [`Self::add`] does, and writes what `make` returns where the record
+    /// is: a large one is not copied if the compiler puts `make` inline.
+    #[inline]
+    pub fn add_with(&mut self, make: impl FnOnce() -> T) -> Option<Index<T>> {
         if self.is_exhausted() {
             return None;
         }
-        if let Some(index) = self.free.pop() {
-            self[index] = value;
-            return Some(index);
+        match self.free.pop() {
+            None => Some(self.grow(make)),
+            Some(index) => {
+                // Found first, so that the record is made in place.
+                let record = &mut self[index];
+                *record = make();
+                Some(index)
+            }
         }
-        self.items.push(value);
-        Some(Index::of(self.items.len() as u32 - 1))
+    }
+
+    /// Allocates the next record that was never in use.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, make: impl FnOnce() -> T) -> Index<T> {
+        self.items.push(make());
+        Index::of(self.items.len() as u32 - 1)
     }
 
     /// Frees a record. Its content stays until the record is allocated again.
+    #[inline]
     pub fn remove(&mut self, index: Index<T>) {
         debug_assert!(!self.free.contains(&index), "record {index:?} given back twice");
         assert!(self.get(index).is_some(), "record {index:?} was never taken");
@@ -129,16 +152,19 @@ impl<T> Pool<T> {
     }
 
     /// Number of records in use.
+    #[inline]
     pub fn in_use(&self) -> u32 {
         (self.items.len() - self.free.len()) as u32
     }
 
     /// True if every record is in use.
+    #[inline]
     pub fn is_exhausted(&self) -> bool {
         self.in_use() == self.capacity
     }
 
     /// Maximum number of records in use.
+    #[inline]
     pub fn capacity(&self) -> u32 {
         self.capacity
     }

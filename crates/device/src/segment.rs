@@ -151,6 +151,7 @@ impl Segments {
     }
 
     /// Returns the record at this index, if it was ever used.
+    #[inline]
     pub fn get(&self, index: u32) -> Option<&Segment> {
         if index == NOWHERE { None } else { self.pool.get(Index::of(index)) }
     }
@@ -187,6 +188,7 @@ impl Segments {
 
     /// Returns true if a new local operation may use this range, false if the range leaves the
     /// segment, `None` if the segment is not registered.
+    #[inline]
     pub fn holds(&self, index: u32, offset: u64, length: u32) -> Option<bool> {
         let segment = self.get(index)?;
         if segment.state != SegmentState::Registered {
@@ -200,6 +202,7 @@ impl Segments {
     ///
     /// # Panics
     /// If there is no such segment.
+    #[inline]
     pub fn hold(&mut self, index: u32) {
         if index != NOWHERE {
             self.pool[Index::of(index)].references += 1;
@@ -210,6 +213,7 @@ impl Segments {
     ///
     /// # Panics
     /// If there is no reference.
+    #[inline]
     pub fn release(&mut self, index: u32) -> bool {
         if index == NOWHERE {
             return false;
@@ -234,6 +238,7 @@ impl Segments {
     /// # Errors
     /// Why it is refused: [`Refusal::Access`] for a segment that is not registered, a wrong secret,
     /// and a range outside alike; [`Refusal::Rights`]; or what [`Guards::open`] says.
+    #[inline]
     pub fn check(
         &self,
         access: &Access,
@@ -257,6 +262,7 @@ impl Segments {
         Ok((Admission { generation: generation.wrapping_add(granted), via: Some(via) }, range))
     }
 
+    #[inline(always)]
     fn check_segment(&self, access: &Access, rights: Rights) -> Result<(u32, u64), Refusal> {
         let segment = self.get(access.token_id.value()).ok_or(Refusal::Access)?;
         // A free or releasing segment, a wrong secret and a range outside give the same error, so

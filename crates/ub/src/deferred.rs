@@ -20,7 +20,7 @@ pub(crate) struct Cause {
 impl Cause {
     /// The cause that `packet` is, if it counts. `any` injects a bug: answered messages count as
     /// well.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn of_packet(channel: ChannelId, packet: &Packet, any: bool) -> Option<Cause> {
         let psn = match packet {
             Packet::Void(void) => void.psn,

@@ -124,10 +124,12 @@ impl Flows {
         visitor.value(self.schedule.registers());
     }
 
+    #[inline]
     pub(crate) fn get(&self, flow: FlowIndex) -> &Flow {
         &self.records[flow]
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, flow: FlowIndex) -> &mut Flow {
         &mut self.records[flow]
     }
@@ -149,22 +151,12 @@ impl Flows {
 
     /// Adds a message that has something to send. Returns its flow, which begins if there is none;
     /// `None` if no record is left for one more flow: such messages are not scheduled.
+    #[inline]
     pub(crate) fn join(&mut self, message: &Message) -> Option<FlowIndex> {
-        let answers = message.is_answer();
-        let jetty = message.jetty.value() as usize;
-        let hint = if answers { None } else { self.hints.get(jetty).copied().flatten() };
-        let hint = hint.filter(|&hint| Some(self.records[hint].channel) == message.channel);
-        let found = hint.or_else(|| {
-            let found = self.find(message, answers);
-            if !answers && let Some(hint) = self.hints.get_mut(jetty) {
-                *hint = found;
-            }
-            found
-        });
-        let index = found?;
-        if answers {
-            self.share_answers(index, message);
-        }
+        let index = match self.hinted(message) {
+            Some(index) => index,
+            None => self.look_up(message)?,
+        };
         let now = self.now;
         let flow = &mut self.records[index];
         flow.queued += 1;
@@ -173,6 +165,29 @@ impl Flows {
             flow.last_sent = flow.last_sent.max(now);
         }
         Some(index)
+    }
+
+    /// The flow of the last message of a local Jetty, if it is this message's as well.
+    #[inline]
+    fn hinted(&self, message: &Message) -> Option<FlowIndex> {
+        if message.is_answer() {
+            return None;
+        }
+        let hint = (*self.hints.get(message.jetty.value() as usize)?)?;
+        (Some(self.records[hint].channel) == message.channel).then_some(hint)
+    }
+
+    /// The flow of a message, which begins if there is none.
+    #[inline(never)]
+    fn look_up(&mut self, message: &Message) -> Option<FlowIndex> {
+        let answers = message.is_answer();
+        let found = self.find(message, answers);
+        if answers {
+            self.share_answers(found?, message);
+        } else if let Some(hint) = self.hints.get_mut(message.jetty.value() as usize) {
+            *hint = found;
+        }
+        found
     }
 
     fn find(&mut self, message: &Message, answers: bool) -> Option<FlowIndex> {

@@ -20,7 +20,7 @@ pub(crate) use order::OrderState;
 use overtaking::Overtaking;
 pub(crate) use overtaking::OvertakingPlan;
 pub(crate) use progress::Progress;
-pub(crate) use report::Report;
+pub(crate) use report::{Report, Unreported};
 pub(crate) use taken_slots::TakenSlots;
 
 use crate::api::{ChannelId, Completion, LocalRange, OrderRequest, Status, Work, WorkRequest};
@@ -143,6 +143,7 @@ impl Message {
         }
     }
 
+    #[inline(always)]
     fn new(body: Body, channel: ChannelIndex, jetty: JettyId) -> Message {
         Message {
             body,
@@ -169,7 +170,9 @@ impl Message {
         self.report.channel().record()
     }
 
-    /// A local operation that is to be sent by `channel`.
+    /// A local operation that is to be sent by `channel`. Always inline, so that the record is
+    /// written where it is to be.
+    #[inline(always)]
     pub(crate) fn of(
         request: &WorkRequest,
         channel: ChannelIndex,
@@ -448,6 +451,9 @@ impl Message {
     /// message starts.
     pub(crate) fn operation(&self, start_known: bool, profile: &Profile) -> Operation {
         match self.notice {
+            None if self.division.whole().is_none() => {
+                self.body.operation(self.local.length, start_known, profile)
+            }
             None => {
                 let operation = self.body.operation(self.local.length, start_known, profile);
                 self.division.operation(operation)
@@ -466,6 +472,13 @@ impl Message {
             || (matches!(self.order.mode(), ServiceMode::Roi | ServiceMode::Rot)
                 && !self.is_answer()
                 && self.notice.is_none())
+    }
+
+    /// False if the message can be sent without slots at the peer, as it always can if it is one
+    /// packet that awaits no answer.
+    #[inline]
+    pub(crate) fn needs_slots(&self) -> bool {
+        self.progress.is_multi() || self.awaits_answer()
     }
 
     /// True if the target may have to hold the message, with its read slot, until the operations

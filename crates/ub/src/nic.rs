@@ -251,7 +251,15 @@ impl UbDevice {
 
     /// Drops messages that were given up while they waited. Channels that waited for packets that
     /// had been set aside may send again.
+    #[inline]
     fn resume_channels(&mut self) {
+        if self.shared.arrivals.has_given_up() || self.shared.deferred.has_drained() {
+            self.resume_waiting();
+        }
+    }
+
+    #[inline(never)]
+    fn resume_waiting(&mut self) {
         while let Some(index) = self.shared.arrivals.pop_given_up() {
             let channel = self.shared.arrivals[index].channel;
             if let Some(channel) = channel_of(&mut self.entries, channel) {
@@ -339,12 +347,13 @@ impl UbDevice {
         while let Some(index) = self.shared.schedule.pop_urgent(engine as usize) {
             let Some(channel) = channel_at(&mut self.entries, index) else { continue };
             channel.left_urgent();
-            if let Some(transmit) = channel.next_control(&mut self.shared, now) {
+            let next = channel.next_control(&mut self.shared, now);
+            if let Some(transmit) = &next {
                 channel.mark_urgent(&mut self.shared.schedule);
                 if matches!(transmit.packet, Packet::Data(_)) {
                     self.run_controllers(now);
                 }
-                return Some(transmit);
+                return next;
             }
             if channel.is_gone() {
                 self.free_entry(index);
@@ -359,9 +368,14 @@ impl UbDevice {
     /// # Panics
     /// If there is no such engine.
     pub fn poll_engine(&mut self, now: Instant, engine: u32) -> Option<Transmit> {
-        let urgent = self.poll_urgent(now, engine);
-        if urgent.is_some() {
-            return urgent;
+        self.finish_datagram();
+        if self.shared.schedule.has_urgent(engine as usize) {
+            let urgent = self.poll_urgent(now, engine);
+            if urgent.is_some() {
+                return urgent;
+            }
+        } else {
+            self.shared.schedule.end_urgent(engine as usize);
         }
         let engine = engine as usize;
         self.run_follow_ups();
@@ -385,17 +399,16 @@ impl UbDevice {
                     index
                 }
             };
-            let channel = channel_at(&mut self.entries, index);
-            let next = channel.and_then(|channel| channel.next_data(&mut self.shared, now, false));
-            if let Some(transmit) = next {
-                let bytes = transmit.gather.length + 64;
-                let left = &mut self.turns[engine].left;
-                *left = left.saturating_sub(bytes);
-                self.run_scheduler(now);
-                self.run_controllers(now);
-                return Some(transmit);
-            }
             if let Some(channel) = channel_at(&mut self.entries, index) {
+                let next = channel.next_data(&mut self.shared, now, false);
+                if let Some(transmit) = &next {
+                    let bytes = transmit.gather.length + 64;
+                    let left = &mut self.turns[engine].left;
+                    *left = left.saturating_sub(bytes);
+                    self.run_scheduler(now);
+                    self.run_controllers(now);
+                    return next;
+                }
                 channel.left_ready();
                 if channel.take_round_end() {
                     channel.mark_ready(&mut self.shared.schedule);

@@ -88,6 +88,10 @@ impl ReceiveWindow {
     #[inline]
     pub(crate) fn admit(&mut self, psn: Psn, pool: &mut Pool<u16>) -> Result<(), Unrecorded> {
         let distance = psn.distance_from(self.base);
+        if distance == 0 {
+            // The base has not arrived, and its bit needs no block.
+            return Ok(());
+        }
         if distance < 0 {
             return Err(Unrecorded::Arrived);
         }
@@ -124,6 +128,18 @@ impl ReceiveWindow {
     /// Records an admitted PSN; true if that returned a full block to the pool.
     #[inline]
     pub(crate) fn record(&mut self, psn: Psn, pool: &mut Pool<u16>) -> bool {
+        let is_only = psn == self.base && self.end == psn;
+        if is_only && psn.value() % BLOCK_PSNS < BLOCK_PSNS - 1 {
+            // In order, with nothing behind it: the base moves by one, within its node.
+            let node = self.node(psn);
+            self.nodes[node] |= u32::from(bit(psn));
+            (self.base, self.end) = (psn.next(), psn.next());
+            return false;
+        }
+        self.record_any(psn, pool)
+    }
+
+    fn record_any(&mut self, psn: Psn, pool: &mut Pool<u16>) -> bool {
         let node = self.node(psn);
         let mut full = false;
         if self.is_with_base(psn) {

@@ -124,11 +124,15 @@ impl SendWindow {
     /// Ensures that there is a record for `psn`; false if the pool is exhausted.
     #[inline]
     pub(crate) fn admit(&mut self, psn: Psn, pool: &mut SendBlocks) -> bool {
+        self.blocks[self.slot(psn)].is_some() || self.take_block(psn, pool)
+    }
+
+    #[cold]
+    fn take_block(&mut self, psn: Psn, pool: &mut SendBlocks) -> bool {
+        let block = pool.add([Sent::UNUSED; BLOCK_RECORDS as usize]);
         let slot = self.slot(psn);
-        if self.blocks[slot].is_none() {
-            self.blocks[slot] = pool.add([Sent::UNUSED; BLOCK_RECORDS as usize]);
-        }
-        self.blocks[slot].is_some()
+        self.blocks[slot] = block;
+        block.is_some()
     }
 
     #[inline]
@@ -180,6 +184,7 @@ impl SendWindow {
         }
     }
 
+    #[inline]
     fn slot(&self, psn: Psn) -> usize {
         (psn.value() / BLOCK_RECORDS) as usize & (self.blocks.len() - 1)
     }
@@ -192,6 +197,7 @@ pub(crate) struct SentLinks<'a> {
 }
 
 impl Linked<Index<Sent>> for SentLinks<'_> {
+    #[inline]
     fn links(&mut self, index: Index<Sent>) -> &mut Links<Index<Sent>> {
         &mut self.window.record(Sent::psn(index), self.pool).links
     }

@@ -28,7 +28,7 @@ use crate::flow::Flows;
 use crate::injected_bug::InjectedBug;
 use crate::jetty::Receive;
 use crate::mailbox::Mailboxes;
-use crate::message::{Body, Message, MessagePlace};
+use crate::message::{Body, Message, MessagePlace, Unreported};
 use crate::order::{Incomplete, Initiator, Key, Trackers};
 use crate::pool::{Index, Pool};
 use crate::put_streams::PutStreams;
@@ -165,9 +165,11 @@ impl Shared {
         }
         let bars = status != Status::Success && message.order.tag() == Tag::Mo;
         message.report.set_bars_later(bars);
-        match bars {
-            true => self.initiator.failed(&mut self.messages, index),
-            false => self.initiator.done(&mut self.messages, index),
+        if message.order.tag() != Tag::No {
+            match bars {
+                true => self.initiator.failed(&mut self.messages, index),
+                false => self.initiator.done(&mut self.messages, index),
+            }
         }
         let message = &self.messages[index];
         if let Some(channel) = message.channel
@@ -216,35 +218,40 @@ impl Shared {
         let Some(waiting) = self.messages[index].report.take_unreported_next() else {
             return false;
         };
+        self.report_waiting(index, waiting);
+        true
+    }
+
+    #[inline(never)]
+    fn report_waiting(&mut self, index: Index<Message>, waiting: Unreported) {
         self.report_message(index, waiting.status);
         if waiting.is_released {
             self.free_message(index);
         }
-        true
     }
 
     /// Reports the operations of a Jetty that had to wait for one before them.
+    #[inline(always)]
     fn report_next(&mut self, jetty: usize) {
-        loop {
-            let Some(next) = self.initiator.incomplete[jetty].head() else { return };
-            // A reported operation is still listed because it bars later ones.
-            if self.messages[next].report.is_reported() {
-                return;
-            }
-            let Some(waiting) = self.messages[next].report.take_unreported_next() else { return };
-            self.report_message(next, waiting.status);
-            if waiting.is_released {
-                self.free_message(next);
-            }
+        // A reported operation is still listed if it bars later ones.
+        while let Some(next) = self.initiator.incomplete[jetty].head()
+            && let Some(waiting) = self.messages[next].report.take_unreported_next()
+        {
+            self.report_waiting(next, waiting);
         }
     }
 
     /// Called when the target has acknowledged that it does not wait for a failed operation in
     /// memory order. Operations that were posted after it continue and are reported.
+    #[inline]
     pub(crate) fn lift_bar(&mut self, index: Index<Message>) {
-        if !self.messages[index].report.lift_bar() {
-            return;
+        if self.messages[index].report.lift_bar() {
+            self.continue_after(index);
         }
+    }
+
+    /// Continues the operations that were posted after one that no operation waits for any more.
+    fn continue_after(&mut self, index: Index<Message>) {
         self.initiator.done(&mut self.messages, index);
         if self.messages[index].report.is_reported() {
             let jetty = self.messages[index].jetty.value() as usize;
@@ -256,6 +263,7 @@ impl Shared {
     }
 
     /// Reports a local operation and drops its references to its Jetty and memory.
+    #[inline(always)]
     fn report_message(&mut self, index: Index<Message>, status: Status) {
         self.initiator.completed(&mut self.messages, index);
         let message = &mut self.messages[index];
@@ -281,6 +289,7 @@ impl Shared {
     }
 
     /// Frees a message's record, which is not needed any more.
+    #[inline]
     pub(crate) fn free_message(&mut self, index: Index<Message>) {
         self.messages[index].channel = None;
         self.messages.remove(index);
@@ -343,6 +352,7 @@ impl Shared {
     }
 
     /// Drops a reference to a segment, and reports an event if that released the segment.
+    #[inline]
     pub(crate) fn release(&mut self, segment: u32) {
         if self.segments.release(segment) {
             self.events.push_back(Event::SegmentReleased { segment: SegmentId::new(segment) });

@@ -132,6 +132,7 @@ impl ChannelGroups {
         }
     }
 
+    #[inline]
     pub(crate) fn get(&self, leader: ChannelIndex) -> &ChannelGroup {
         &self.groups[leader.number() as usize]
     }
@@ -247,11 +248,16 @@ impl ChannelGroups {
     /// The member that is to take an operation: the one with the least load, unless the one that
     /// took the last operation has hardly more. (Successive operations then mostly arrive in
     /// order.)
+    #[inline]
     pub(crate) fn choose(&mut self, leader: ChannelIndex, slack: u64) -> ChannelIndex {
-        let group = &mut self.groups[leader.number() as usize];
-        if group.count <= 1 {
-            return leader;
+        match self.get(leader).count {
+            0 | 1 => leader,
+            _ => self.choose_among(leader, slack),
         }
+    }
+
+    fn choose_among(&mut self, leader: ChannelIndex, slack: u64) -> ChannelIndex {
+        let group = &mut self.groups[leader.number() as usize];
         let load = |member: u8| self.loads[usize::from(group.members[usize::from(member)])];
         let open = (0..group.count).filter(|member| !group.is_retired(*member));
         let least = open.min_by_key(|member| load(*member)).unwrap_or_default();
@@ -269,11 +275,13 @@ impl ChannelGroups {
     }
 
     /// Adds an operation of `bytes` bytes to a channel's load.
+    #[inline]
     pub(crate) fn give(&mut self, channel: ChannelIndex, bytes: u32) {
         self.loads[channel.number() as usize] += OPERATION_WEIGHT + u64::from(bytes);
     }
 
     /// Removes an operation that is done from a channel's load.
+    #[inline]
     pub(crate) fn take(&mut self, channel: ChannelIndex, bytes: u32) {
         let load = &mut self.loads[channel.number() as usize];
         *load = load.saturating_sub(OPERATION_WEIGHT + u64::from(bytes));

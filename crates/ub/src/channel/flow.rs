@@ -146,6 +146,7 @@ impl Channel {
         self.stand_in_line(shared, index);
     }
 
+    #[inline]
     fn stand_in_line(&mut self, shared: &mut Shared, index: Index<Message>) {
         shared.messages[index].place = MessagePlace::Sending;
         self.line.sending.push_back(&mut shared.messages, index);
@@ -154,6 +155,7 @@ impl Channel {
 
     /// Removes a message from the queue (not from that of messages that wait for something else);
     /// the caller sets its new place. The next message of its flow has its turn.
+    #[inline]
     pub(crate) fn delist(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.note_delisted(shared, index);
         let message = &mut shared.messages[index];

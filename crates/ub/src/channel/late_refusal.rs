@@ -183,6 +183,7 @@ impl Channel {
 
 impl Shared {
     /// The packet that is received with a placement.
+    #[inline]
     pub(crate) fn cause_of(&self, token: &PlacementToken) -> Option<Cause> {
         let arrival = match token.purpose {
             Purpose::Deferred(deferred) => return self.deferred.get(deferred)?.cause,

@@ -13,7 +13,7 @@ use crate::api::Event;
 use crate::counters::Counters;
 use crate::flow::Flows;
 use crate::injected_bug::InjectedBug;
-use crate::list::{Links, List};
+use crate::list::List;
 use crate::pool::Index;
 use crate::random::Random;
 use crate::send_window::{Sent, SentLinks};
@@ -199,7 +199,7 @@ impl Paths {
     // ---- in flight ----
 
     /// Adds a packet that leaves on a path. Returns the bytes that it takes of the window.
-    #[inline]
+    #[inline(always)]
     pub(super) fn launch(
         &mut self,
         path: u8,
@@ -214,7 +214,6 @@ impl Paths {
         record.sent_at = now;
         record.path = path;
         record.path_sequence = state.sequence;
-        record.links = Links::UNLINKED;
         let bytes = u32::from(record.bytes);
         view.in_flight += 1;
         view.sent += 1;
@@ -223,7 +222,7 @@ impl Paths {
     }
 
     /// Removes a packet that is not in flight any more.
-    #[inline]
+    #[inline(always)]
     pub(super) fn land(&mut self, path: u8, psn: Psn, links: &mut SentLinks<'_>) {
         self.paths[usize::from(path)].flying.unlink(links, Sent::at(psn));
         self.views[usize::from(path)].in_flight -= 1;

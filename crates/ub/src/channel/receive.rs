@@ -102,6 +102,7 @@ impl Channel {
         }
     }
 
+    #[inline(always)]
     fn admit(
         &mut self,
         config: &Config,
@@ -156,7 +157,41 @@ impl Channel {
         Verdict::Done
     }
 
+    #[inline(always)]
     fn judge(&mut self, shared: &mut Shared, now: Instant, data: &Data, payload: u32) -> Judgement {
+        match self.judge_plain(shared, data, payload) {
+            Some(Judgement::Refuse(refusal)) => self.judge_refused(shared, data, refusal),
+            Some(judgement) => judgement,
+            None => self.judge_any(shared, now, data, payload),
+        }
+    }
+
+    /// Judges a WRITE of one packet that requests no order: it passes every gate, and needs no
+    /// record.
+    #[inline(always)]
+    fn judge_plain(&self, shared: &Shared, data: &Data, payload: u32) -> Option<Judgement> {
+        let Operation::Write { access } = &data.operation else { return None };
+        if data.index > 0 || !data.last || data.order != Order::NONE {
+            return None;
+        }
+        if !self.fits(access.length, data, payload) {
+            return Some(Judgement::Drop(DropReason::Malformed));
+        }
+        Some(match shared.segments.check(access, Rights::WRITE) {
+            Err(refusal) => Judgement::Refuse(refusal),
+            Ok((_, target)) => {
+                place_at(target.segment.number(), target.offset, payload, Purpose::Plain)
+            }
+        })
+    }
+
+    fn judge_any(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        data: &Data,
+        payload: u32,
+    ) -> Judgement {
         match data.operation {
             Operation::ReadResponse | Operation::AtomicResponse { .. } | Operation::Done { .. } => {
                 return self.judge_response(shared, now, data, payload);
@@ -186,18 +221,15 @@ impl Channel {
             Some(judgement) => judgement,
             None => self.judge_request(shared, data, payload, None),
         };
-        self.judge_refused(shared, data, judgement)
+        match judgement {
+            Judgement::Refuse(refusal) => self.judge_refused(shared, data, refusal),
+            other => other,
+        }
     }
 
     /// Records the refusal of a message of several packets, so that its other packets are
     /// recognized.
-    fn judge_refused(
-        &mut self,
-        shared: &mut Shared,
-        data: &Data,
-        judgement: Judgement,
-    ) -> Judgement {
-        let Judgement::Refuse(refusal) = judgement else { return judgement };
+    fn judge_refused(&mut self, shared: &mut Shared, data: &Data, refusal: Refusal) -> Judgement {
         self.note_refused_key(shared, &data.operation);
         if data.index > 0 || !data.last {
             let mut arrival = Arrival::refused(*data, self.index());
@@ -210,7 +242,7 @@ impl Channel {
         if !matches!(refusal, Refusal::ReceiverNotReady | Refusal::OutOfOrder) {
             self.skip_numbers(shared, data.jetty, &data.order);
         }
-        judgement
+        Judgement::Refuse(refusal)
     }
 
     /// Judges a new transaction that may be executed. `reserved` is the record that was set aside
@@ -222,7 +254,6 @@ impl Channel {
         payload: u32,
         reserved: Option<Index<Message>>,
     ) -> Judgement {
-        let multi = data.index > 0 || !data.last;
         let length = match data.operation {
             Operation::Read { access } => {
                 return self.judge_read(shared, data, payload, access, reserved);
@@ -242,16 +273,6 @@ impl Channel {
         };
         if !self.fits(length, data, payload) {
             return Judgement::Drop(DropReason::Malformed);
-        }
-        if let (false, Operation::Write { access }) = (multi, data.operation)
-            && data.order == Order::NONE
-        {
-            return match shared.segments.check(&access, Rights::WRITE) {
-                Err(refusal) => Judgement::Refuse(refusal),
-                Ok((_, target)) => {
-                    place_at(target.segment.number(), target.offset, payload, Purpose::Plain)
-                }
-            };
         }
         self.judge_first(shared, data, length, payload, reserved)
     }
@@ -492,6 +513,7 @@ impl Channel {
     }
 
     /// True if index, payload and last-mark agree with the message's length.
+    #[inline]
     pub(crate) fn fits(&self, length: u32, data: &Data, payload: u32) -> bool {
         let start = u64::from(data.index) * u64::from(self.mtu);
         let end = start + u64::from(payload);
@@ -539,7 +561,16 @@ impl Channel {
     }
 
     /// Counts a packet whose payload, if any, is in place.
+    #[inline]
     fn account(&mut self, shared: &mut Shared, now: Instant, token: &PlacementToken, old: u64) {
+        if token.purpose == Purpose::Plain || self.settle(shared, token, old) {
+            self.note_received(shared, now, token.psn, token.ack_request, token.retry);
+        }
+    }
+
+    /// Does what a payload in place is for, or a word that was `old`. False if the packet does not
+    /// count as received.
+    fn settle(&mut self, shared: &mut Shared, token: &PlacementToken, old: u64) -> bool {
         match token.purpose {
             Purpose::Plain
             | Purpose::Deferred(_)
@@ -558,7 +589,8 @@ impl Channel {
                         nak_due: true,
                     };
                     self.acks.block(token.psn, why);
-                    return self.mark_urgent(&mut shared.schedule);
+                    self.mark_urgent(&mut shared.schedule);
+                    return false;
                 }
                 self.staged(shared, deferred);
             }
@@ -567,24 +599,26 @@ impl Channel {
                 let arrival = &shared.arrivals[index];
                 // A peer that reuses a slot too early must not count towards another message.
                 if arrival.message != token.message || arrival.channel != Some(self.index()) {
-                    return;
+                    return false;
                 }
                 self.count_placed(shared, index, token.bytes);
             }
             Purpose::Read(index) => {
                 if !self.is_answered(shared, index) {
-                    return self.retire_placed(shared, index);
+                    self.retire_placed(shared, index);
+                    return false;
                 }
                 if shared.messages[index].note_placed(token.bytes) {
                     self.finish_answered(shared, index);
                 }
             }
         }
-        self.note_received(shared, now, token.psn, token.ack_request, token.retry);
+        true
     }
 }
 
 /// The judgement for a payload of `length` bytes that belongs into a segment.
+#[inline]
 pub(crate) fn place_at(segment: u32, offset: u64, length: u32, purpose: Purpose) -> Judgement {
     if length == 0 {
         return Judgement::Accept { purpose };

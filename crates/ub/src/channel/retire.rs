@@ -16,7 +16,6 @@ impl Channel {
         let lasts =
             || self.is_being_answered(index) && !shared.is_injected(InjectedBug::EndUnplaced);
         match message.attempts.outcome() {
-            outcome if outcome.is_refused() && lasts() => {}
             Outcome::Open if !message.progress.is_all_sent() => {}
             // The request has arrived; the answer ends it.
             Outcome::Open if message.awaits_answer() => self.release_message_slot(shared, index),
@@ -34,6 +33,7 @@ impl Channel {
                 self.release(shared, index);
             }
             Outcome::Reported => self.release(shared, index),
+            outcome if outcome.is_refused() && lasts() => {}
             Outcome::Failed(_) if message.is_refused_next() => {
                 self.turn_into_refusal(shared, index);
             }
@@ -164,15 +164,16 @@ impl Channel {
     /// Releases a message that is in no list and has nothing in flight. Its record is freed as soon
     /// as it has also completed.
     pub(crate) fn release(&mut self, shared: &mut Shared, index: Index<Message>) {
-        self.release_slots(shared, index);
+        if shared.messages[index].slots.has_any() {
+            self.release_slots(shared, index);
+        }
         let message = &shared.messages[index];
         debug_assert!(message.place == MessagePlace::Unlisted, "a listed message was released");
         if message.attempts.was_not_ready() {
             self.retries.note_end();
         }
-        let segment = message.local.segment.number();
         if message.is_answer() {
-            let has_bytes = message.is_read_response();
+            let (has_bytes, segment) = (message.is_read_response(), message.local.segment.number());
             self.read_ends(shared, index);
             self.inbound.end_answer();
             if has_bytes {

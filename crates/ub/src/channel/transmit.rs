@@ -11,7 +11,8 @@ use crate::pool::Index;
 use crate::send_window::{ACKNOWLEDGED, LOST, SendBlocks, Sent, VOID};
 use crate::shared::{Config, Shared};
 use fairway_wire::{
-    Close, Data, Datagram, Instant, Operation, Order, Packet, Priority, Psn, ServiceMode, Void,
+    Close, Data, Datagram, Instant, Operation, Order, Packet, Priority, Psn, Route, ServiceMode,
+    Void,
 };
 
 /// Header bytes that a WRITE leaves out once its start is recorded: MAETAH and TVETAH.
@@ -183,10 +184,9 @@ impl Channel {
                 shared.puts.wait(&mut shared.messages, index);
                 continue;
             }
-            let first = shared.initiator.is_first_in_order(&shared.messages, index);
-            if self.slots.acquire(&mut shared.messages[index], index, first) {
+            if self.acquire_slots(shared, index) {
                 let message = &shared.messages[index];
-                let is_flowless = message.has_payload() && message.flow.is_none();
+                let is_flowless = message.flow.is_none() && message.has_payload();
                 let is_flowless = is_flowless || message.is_notice();
                 if is_flowless && !shared.is_injected(InjectedBug::WaitForFlowless) {
                     // No gate holds back messages that found no record for a flow, nor notices,
@@ -206,13 +206,27 @@ impl Channel {
         None
     }
 
+    /// Takes the slots that a message needs; false if one is not available.
+    #[inline]
+    fn acquire_slots(&mut self, shared: &mut Shared, index: Index<Message>) -> bool {
+        if !shared.messages[index].needs_slots() {
+            return true;
+        }
+        let first = shared.initiator.is_first_in_order(&shared.messages, index);
+        self.slots.acquire(&mut shared.messages[index], index, first)
+    }
+
     /// True if the window, the peer and the pools have room for the next new packet of a message,
     /// which has `bytes` bytes, headers included.
     #[inline]
-    fn has_room(&mut self, shared: &mut Shared, index: Index<Message>, bytes: u32) -> bool {
+    fn has_room(
+        &mut self,
+        shared: &mut Shared,
+        index: Index<Message>,
+        (bytes, window): (u32, u64),
+    ) -> bool {
         let psn = self.tp.next();
         let flight = u64::from(self.tp.flight());
-        let window = self.congestion.controller().window_bytes();
         if flight > 0 && flight + u64::from(bytes) > window {
             self.congestion.note_limit();
             return false;
@@ -243,10 +257,10 @@ impl Channel {
         let psn = self.tp.next();
         let payload = message.progress.payload(packet_index, self.mtu);
         let bytes = payload + HEADER_BYTES;
-        if !self.has_room(shared, index, bytes) {
+        let window = self.congestion.controller().window_bytes();
+        if !self.has_room(shared, index, (bytes, window)) {
             return None;
         }
-        let window = self.congestion.controller().window_bytes();
         let is_last_psn = self.tp.psns_in_use() + 1 >= self.send.capacity();
         let path = self.chunk_path(shared, index, bytes, now);
         self.tp.take_psn();
@@ -257,8 +271,9 @@ impl Channel {
             flags: 0,
             ..Sent::UNUSED
         };
-        shared.flows.sent(shared.messages[index].flow, now, bytes);
-        let class = self.class_of(&shared.messages[index]);
+        let message = &shared.messages[index];
+        shared.flows.sent(message.flow, now, bytes);
+        let class = self.class_of(message);
         let last = self.advance_message(shared, index);
         self.launch(shared, psn, path, now);
         self.spend(&mut shared.schedule, now, bytes, true);
@@ -298,12 +313,13 @@ impl Channel {
             order: order_of(message, &operation),
             operation,
         });
-        let transmit = self.with_payload(&shared.config, path, packet, message, packet_index);
-        Some(in_class(transmit, class))
+        let route = self.route(&shared.config, path, class);
+        Some(self.with_payload(route, packet, message, packet_index))
     }
 
     /// Sends an unreliable message: it ends once the caller has gathered its payload
     /// (`UbDevice::finish_datagram`).
+    #[inline(never)]
     fn send_datagram(
         &mut self,
         shared: &mut Shared,
@@ -328,8 +344,8 @@ impl Channel {
         });
         shared.messages[index].place = MessagePlace::Leaving;
         shared.schedule.set_leaving(index);
-        let class = self.class_of(&message);
-        in_class(self.with_payload(&shared.config, path, packet, &message, 0), class)
+        let route = self.route(&shared.config, path, self.class_of(&message));
+        self.with_payload(route, packet, &message, 0)
     }
 
     /// Counts the next packet of the message as sent; true if it was the last.
@@ -434,6 +450,7 @@ impl Channel {
     }
 
     /// Resends a lost packet.
+    #[inline(never)]
     fn resend(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
         let (psn, beyond_window) = self.next_lost(&shared.config, &mut shared.send_blocks, now)?;
         let sent = *self.send.record(psn, &mut shared.send_blocks);
@@ -486,8 +503,8 @@ impl Channel {
             order: order_of(&message, &operation),
             operation,
         });
-        let transmit = self.with_payload(&shared.config, path, packet, &message, sent.index);
-        Some(in_class(transmit, class))
+        let route = self.route(&shared.config, path, class);
+        Some(self.with_payload(route, packet, &message, sent.index))
     }
 
     /// The class of the next packet of a message.
@@ -497,6 +514,7 @@ impl Channel {
     }
 
     /// Records a packet as in flight on `path`.
+    #[inline(always)]
     fn launch(&mut self, shared: &mut Shared, psn: Psn, path: u8, now: Instant) {
         let mut links = self.send.links(&mut shared.send_blocks);
         let bytes = self.paths.launch(path, psn, now, &mut links);
@@ -511,10 +529,10 @@ impl Channel {
         self.note_tail_sent(&shared.config, &mut shared.schedule, now);
     }
 
+    #[inline]
     fn with_payload(
         &self,
-        config: &Config,
-        path: u8,
+        route: Route,
         packet: Packet,
         message: &Message,
         index: u32,
@@ -524,7 +542,6 @@ impl Channel {
             offset: message.local.offset + u64::from(index) * u64::from(self.mtu),
             length: message.progress.payload(index, self.mtu),
         };
-        let route = self.route(config, path, Priority::DATA);
         Transmit { channel: self.id, route, packet, gather }
     }
 }
@@ -538,11 +555,6 @@ fn count_continuation(counters: &mut Counters, operation: &Operation, is_part: b
     }
 }
 
-fn in_class(mut transmit: Transmit, class: Priority) -> Transmit {
-    transmit.route.priority = class;
-    transmit
-}
-
 /// True if an operation waits for the acknowledgement of this message. A READ, get or atomic is
 /// completed by its response, and no operation waits for the end of a short response:
 /// acknowledgements of those may wait so that they cover more packets.
@@ -554,6 +566,7 @@ fn requests_ack(message: &Message) -> bool {
     !message.is_fetch()
 }
 
+#[inline]
 fn order_of(message: &Message, operation: &Operation) -> Order {
     if message.is_answer() || *operation == Operation::Continuation {
         return Order::NONE;

@@ -135,6 +135,7 @@ pub(crate) enum Notice {
 }
 
 impl Body {
+    #[inline(always)]
     pub(super) fn of(work: &Work) -> Body {
         match *work {
             Work::Write { remote } => Body::Write { remote },

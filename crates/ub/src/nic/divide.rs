@@ -4,11 +4,23 @@ use super::{UbDevice, channel_of};
 use crate::injected_bug::InjectedBug;
 use crate::message::{Division, Message, MessagePlace};
 use crate::pool::Index;
+use crate::shared::Shared;
 use crate::tpg::MEMBERS_MAX;
 use alloc::vec::Vec;
 
 /// An operation is divided into this many parts at most: one for each channel of its group.
 const PARTS_MAX: u32 = MEMBERS_MAX as u32;
+
+impl Shared {
+    /// True if an operation is divided where its group has several channels: it is long enough, and
+    /// nothing depends on its being one message.
+    #[inline(always)]
+    pub(super) fn is_dividable(&self, index: Index<Message>) -> bool {
+        let least = self.config.profile().part_bytes;
+        let whole = &self.messages[index];
+        least > 0 && whole.local.length / 2 >= least && whole.is_divisible()
+    }
+}
 
 impl UbDevice {
     /// Sends an operation that waits for nothing: in parts, where that is worth while, or as it is.
@@ -26,14 +38,14 @@ impl UbDevice {
     /// that has least to do. False if the operation is too short or must not be divided, if its
     /// group has one channel, or if no records are left for the parts.
     fn divide(&mut self, index: Index<Message>) -> bool {
+        if !self.shared.is_dividable(index) {
+            return false;
+        }
         let kept = self.kept_for_answers();
         let shared = &mut self.shared;
         let least = shared.config.profile().part_bytes;
         let whole = &shared.messages[index];
         let length = whole.local.length;
-        if least == 0 || length / 2 < least || !whole.is_divisible() {
-            return false;
-        }
         let group = whole.group();
         let members = shared.channels.get(group).open_members().count() as u32;
         let Some(first) = channel_of(&mut self.entries, whole.channel) else { return false };

@@ -48,8 +48,10 @@ impl UbDevice {
             shared.messages[index].strand();
         } else if shared.messages[index].bypasses() {
             channel.post_bypass(shared, index);
-        } else {
+        } else if shared.is_dividable(index) {
             self.issue(index);
+        } else {
+            channel.enlist(shared, index);
         }
         Ok(())
     }
@@ -158,15 +160,13 @@ impl Shared {
             return Err(PostError::CompletionQueueFull);
         }
         let (chosen, mtu) = (channel.index(), channel.mtu);
-        let message = Message::of(request, chosen, jetty, endpoint.transaction, mtu);
-        let is_put = message.is_open_put();
-        let bugs = [InjectedBug::NumberAfresh, InjectedBug::IssueAnew];
-        let injected = bugs.into_iter().find(|bug| self.is_injected(*bug));
-        if is_put && !self.puts.prepare(&self.messages, &message, injected) {
+        let message = || Message::of(request, chosen, jetty, endpoint.transaction, mtu);
+        let is_put = matches!(request.work, Work::Put { .. });
+        if is_put && !self.prepare_put(message) {
             self.queues.of_jetty(endpoint.send_queue).unreserve();
             return Err(PostError::TooManyPuts);
         }
-        let index = self.messages.add(message).ok_or(PostError::TooManyMessages)?;
+        let index = self.messages.add_with(message).ok_or(PostError::TooManyMessages)?;
         self.jetties.begin_operation(jetty);
         self.channels.give(chosen, self.messages[index].local.length);
         if has_local_memory(&request.work) {
@@ -176,6 +176,14 @@ impl Shared {
             self.puts.number(&mut self.messages, index);
         }
         Ok(index)
+    }
+
+    /// Ensures that there is a record of a put's stream; false if there is none left.
+    #[inline(never)]
+    fn prepare_put(&mut self, put: impl Fn() -> Message) -> bool {
+        let bugs = [InjectedBug::NumberAfresh, InjectedBug::IssueAnew];
+        let injected = bugs.into_iter().find(|bug| self.is_injected(*bug));
+        self.puts.prepare(&self.messages, &put(), injected)
     }
 }
 
@@ -195,6 +203,7 @@ fn bypasses(work: &Work) -> bool {
 }
 
 /// Checks that a channel may carry the request.
+#[inline]
 fn check_channel(channel: &Channel, request: &WorkRequest) -> Result<(), PostError> {
     let holds = bypasses(&request.work) && channel.is_retired();
     if !channel.is_open() && !holds {

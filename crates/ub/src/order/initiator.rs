@@ -210,6 +210,7 @@ impl Initiator {
     }
 
     /// Ensures that every resource that the operation will need is available.
+    #[inline]
     pub(crate) fn prepare(
         &mut self,
         messages: &mut Pool<Message>,
@@ -217,9 +218,20 @@ impl Initiator {
         group: ChannelIndex,
         order: &OrderRequest,
     ) -> Result<(), PostError> {
-        if *order == OrderRequest::default() {
-            return Ok(());
+        match *order == OrderRequest::default() {
+            true => Ok(()),
+            false => self.prepare_ordered(messages, jetty, group, order),
         }
+    }
+
+    #[inline(never)]
+    fn prepare_ordered(
+        &mut self,
+        messages: &mut Pool<Message>,
+        jetty: JettyId,
+        group: ChannelIndex,
+        order: &OrderRequest,
+    ) -> Result<(), PostError> {
         let numbered = is_numbered(order.mode, order.tag) || order.receive_in_order;
         let key = Key::of(group, jetty);
         if numbered && self.sequences.find_or_make(&key, Sequences::default()).is_none() {
@@ -261,6 +273,7 @@ impl Initiator {
     /// Registers a new operation and gives it its numbers. True if it has to wait, which its place
     /// then says. `share`: the number of operations of its Jetty that the channel admits and the
     /// target may have to hold. `injected`: the injected bug, if any.
+    #[inline]
     pub(crate) fn post(
         &mut self,
         messages: &mut Pool<Message>,
@@ -268,10 +281,23 @@ impl Initiator {
         share: u32,
         injected: Option<InjectedBug>,
     ) -> bool {
-        let jetty = messages[index].jetty;
-        let number = jetty.value() as usize;
+        let number = messages[index].jetty.value() as usize;
         self.incomplete[number].push_back(&mut Incomplete(messages), index);
-        let Some(record) = self.record[number] else { return false };
+        match self.record[number] {
+            None => false,
+            Some(record) => self.post_ordered(messages, index, record, (share, injected)),
+        }
+    }
+
+    /// Registers a new operation of a Jetty that keeps order.
+    #[inline(never)]
+    fn post_ordered(
+        &mut self,
+        messages: &mut Pool<Message>,
+        index: Index<Message>,
+        record: Index<JettyOrder>,
+        (share, injected): (u32, Option<InjectedBug>),
+    ) -> bool {
         let record = &mut self.records[record];
         let message = &mut messages[index];
         let (order, group) = (*message.order.request(), message.group());
@@ -400,14 +426,25 @@ impl Initiator {
     }
 
     /// Handles an operation that has completed: fences may open.
+    #[inline]
     pub(crate) fn completed(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         let message = &messages[index];
-        let number = message.jetty.value() as usize;
+        let (number, is_read) = (message.jetty.value() as usize, message.is_read());
         if !message.report.bars_later() {
             self.incomplete[number].unlink(&mut Incomplete(messages), index);
         }
-        let is_read = messages[index].is_read();
-        let Some(record) = self.record[number].filter(|_| is_read) else { return };
+        if is_read && let Some(record) = self.record[number] {
+            self.read_completed(messages, index, record);
+        }
+    }
+
+    /// Handles a READ, GET or atomic that has completed, of a Jetty that keeps order.
+    fn read_completed(
+        &mut self,
+        messages: &mut Pool<Message>,
+        index: Index<Message>,
+        record: Index<JettyOrder>,
+    ) {
         self.records[record].reads.unlink(&mut Reads(messages), index);
         loop {
             let record = &mut self.records[record];

@@ -133,6 +133,12 @@ impl Arrivals {
         self.given_up.push(index);
     }
 
+    /// True if [`Self::pop_given_up`] returns a message.
+    #[inline]
+    pub(crate) fn has_given_up(&self) -> bool {
+        !self.given_up.is_empty()
+    }
+
     /// Takes a message that its initiator abandoned while it waited.
     #[inline]
     pub(crate) fn pop_given_up(&mut self) -> Option<Index<Arrival>> {

@@ -152,6 +152,12 @@ impl DeferredPackets {
         }
     }
 
+    /// True if [`Self::pop_drained`] returns a group.
+    #[inline]
+    pub(crate) fn has_drained(&self) -> bool {
+        !self.drained.is_empty()
+    }
+
     /// Takes the leader of a group whose channels need not wait for deferred packets any more.
     #[inline]
     pub(crate) fn pop_drained(&mut self) -> Option<ChannelIndex> {

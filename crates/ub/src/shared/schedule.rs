@@ -61,6 +61,12 @@ impl Schedule {
         self.ready[engine].pop()
     }
 
+    /// True if channels of an engine may have control packets.
+    #[inline]
+    pub(crate) fn has_urgent(&self, engine: usize) -> bool {
+        !self.urgent[engine].is_empty()
+    }
+
     /// Takes the next channel of an engine that has control packets, which precede data.
     #[inline]
     pub(crate) fn pop_urgent(&mut self, engine: usize) -> Option<ChannelIndex> {
