@@ -32,6 +32,7 @@ mod paths;
 mod peer_reports;
 mod probe;
 mod receive;
+mod receives;
 mod recovery;
 mod refuse;
 pub(crate) mod replay;
