@@ -95,33 +95,15 @@ impl<T> Pool<T> {
     /// Allocates a record. Returns its name, or `None` if all are in use.
     #[inline]
     pub fn add(&mut self, value: T) -> Option<Index<T>> {
-        self.add_with(|| value)
-    }
-
-    /// Allocates a record, as [`Self::add`] does, and writes what `make` returns where the record
-    /// is: a large one is not copied if the compiler puts `make` inline.
-    #[inline]
-    pub fn add_with(&mut self, make: impl FnOnce() -> T) -> Option<Index<T>> {
         if self.is_exhausted() {
             return None;
         }
-        match self.free.pop() {
-            None => Some(self.grow(make)),
-            Some(index) => {
-                // Found first, so that the record is made in place.
-                let record = &mut self[index];
-                *record = make();
-                Some(index)
-            }
+        if let Some(index) = self.free.pop() {
+            self[index] = value;
+            return Some(index);
         }
-    }
-
-    /// Allocates the next record that was never in use.
-    #[cold]
-    #[inline(never)]
-    fn grow(&mut self, make: impl FnOnce() -> T) -> Index<T> {
-        self.items.push(make());
-        Index::of(self.items.len() as u32 - 1)
+        self.items.push(value);
+        Some(Index::of(self.items.len() as u32 - 1))
     }
 
     /// Frees a record. Its content stays until the record is allocated again.

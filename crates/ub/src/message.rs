@@ -170,8 +170,8 @@ impl Message {
         self.report.channel().record()
     }
 
-    /// A local operation that is to be sent by `channel`. Always inline, so that the record is
-    /// written where it is to be.
+    /// A local operation that is to be sent by `channel`. Always inline: otherwise the record
+    /// is copied once more.
     #[inline(always)]
     pub(crate) fn of(
         request: &WorkRequest,

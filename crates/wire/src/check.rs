@@ -57,10 +57,7 @@ impl CheckKey {
         let (keys, _) = self.words.as_chunks::<2>();
         let mut sum: u64 = 0;
         for (pair, key) in pairs.iter().zip(keys) {
-            // As arrays, so that the compiler reads a word that a decoder needs as well only once.
-            let (words, _) = pair.as_chunks::<4>();
-            let [a, b] = [0, 1].map(|half: usize| u32::from_be_bytes(words[half]));
-            sum = sum.wrapping_add(product(a, b, key));
+            sum = sum.wrapping_add(product(word(pair, 0), word(pair, 4), key));
         }
         // An unpaired last word is paired with the payload's length.
         let key = keys.get(pairs.len()).unwrap_or(&[0, 0]);

@@ -166,7 +166,7 @@ impl Shared {
             self.queues.of_jetty(endpoint.send_queue).unreserve();
             return Err(PostError::TooManyPuts);
         }
-        let index = self.messages.add_with(message).ok_or(PostError::TooManyMessages)?;
+        let index = self.messages.add(message()).ok_or(PostError::TooManyMessages)?;
         self.jetties.begin_operation(jetty);
         self.channels.give(chosen, self.messages[index].local.length);
         if has_local_memory(&request.work) {

@@ -5,7 +5,8 @@ use super::{DecodeError, Unsupported};
 /// Word `index` of a block. The block's size is a constant, so the compiler checks the bounds.
 #[inline(always)]
 pub(super) fn word<const N: usize>(block: &[u8; N], index: usize) -> u32 {
-    u32::from_be_bytes(*block[4 * index..].first_chunk().expect("a word of the block"))
+    let at = 4 * index;
+    u32::from_be_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]])
 }
 
 #[inline(always)]
