@@ -50,9 +50,11 @@ impl Emulator {
         let prefix = format!("fwb{}", std::process::id());
         let mut emulate = Command::new(fairway()?);
         emulate.args(["emulate", "--json", "--prefix", &prefix, "--topology"]).arg(&file);
-        // SAFETY: both calls are system calls that allocate nothing and take plain values.
+        // SAFETY: all three calls are system calls that allocate nothing and take plain values.
         unsafe {
             emulate.pre_exec(|| {
+                // The emulator announces its hosts at its standard error.
+                libc::dup2(libc::STDOUT_FILENO, libc::STDERR_FILENO);
                 // Ends the emulator with this program, because it must not run on alone.
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
                 // The emulator gets real-time priority, because a real network would not wait for a
@@ -75,10 +77,13 @@ impl Emulator {
 
     /// Waits until the emulator has printed a line for each host, whose namespaces then exist.
     fn await_hosts(&self) -> io::Result<()> {
+        let mut last = String::new();
         for _ in 0..=Emulator::HOSTS {
             let line = self.running.as_ref().map_or(Ok(None), |running| running.line(TIMEOUT))?;
-            line.ok_or_else(|| {
-                io::Error::other("fairway emulate ended before the network was made")
+            last = line.ok_or_else(|| {
+                io::Error::other(format!(
+                    "fairway emulate ended before the network was made: {last}"
+                ))
             })?;
         }
         Ok(())
