@@ -2,10 +2,21 @@
 //!
 //! The estimate of an algorithm is its number of messages in a row, its bytes through the busiest
 //! rank, and the bytes that a rank combines, each times a measured cost. Spans of long buffers
-//! follow each other, so latency counts once for the whole path of a span, not for each span.
+//! follow each other, so latency counts once for the whole path of a span, not for each span. A
+//! rank passes a span on when it has received all of it, which takes as long as its bytes, once for
+//! each rank on that path ([`passed_bytes`]).
 
 use crate::algorithms::Algorithm;
 use crate::call::{Call, Kind};
+
+#[cfg(test)]
+mod tests;
+
+/// Time that a message costs besides its latency and its bytes, in nanoseconds: the work of both
+/// ranks, and a packet that is not full.
+const MESSAGE_WORK_NS: f64 = 10_000.0;
+/// Length that a message has at least, if there are so many bytes: about one packet.
+const PASSED_MIN: f64 = 4096.0;
 
 /// Costs of one group of ranks. All ranks must use the same ones, so that they choose alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,14 +42,18 @@ impl Default for Costs {
 /// Returns the algorithm with the lowest estimate among those that can execute the call.
 pub fn choose(call: &Call, ranks: u32, hosts: &[u32], costs: &Costs) -> Algorithm {
     let able = Algorithm::of(call.kind()).iter().copied();
+    let count = count(hosts);
     // Without ranks that share a host, the hierarchical one is a tree without the second half. The
     // spread is for ranks that read the memory of each other ([`choose_for_readers`]).
     let is_useful = |algorithm: &Algorithm| match algorithm {
-        Algorithm::Hierarchical => shares_hosts(ranks, hosts),
+        Algorithm::Hierarchical => count > 1 && count < ranks as usize,
         Algorithm::Spread => false,
         _ => true,
     };
-    let estimate = |algorithm: &Algorithm| estimate_ns(call, *algorithm, ranks, costs);
+    let estimate = |algorithm: &Algorithm| {
+        let passing = if count > 1 { passing_ns(call, *algorithm, ranks, costs) } else { 0.0 };
+        estimate_ns(call, *algorithm, ranks, costs) + passing
+    };
     let by_estimate = |a: &Algorithm, b: &Algorithm| estimate(a).total_cmp(&estimate(b));
     able.filter(is_useful).min_by(by_estimate).expect("every kind of call has an algorithm")
 }
@@ -57,24 +72,64 @@ pub fn choose_for_readers(call: &Call, ranks: u32) -> Option<Algorithm> {
     }
 }
 
-/// True if some ranks share a host with others, and there are several hosts.
-fn shares_hosts(ranks: u32, hosts: &[u32]) -> bool {
+/// Number of different hosts.
+fn count(hosts: &[u32]) -> usize {
     let mut different = hosts.to_vec();
     different.sort_unstable();
     different.dedup();
-    different.len() > 1 && different.len() < ranks as usize
+    different.len()
+}
+
+/// The best length of the messages of a call, in bytes, between ranks on different hosts that pass
+/// on what they receive. The shorter they are, the sooner the next rank can begin, but the more of
+/// them there are. `None` if no rank passes anything on.
+pub fn passed_bytes(call: &Call, algorithm: Algorithm, ranks: u32, costs: &Costs) -> Option<u64> {
+    let Load { rows, busiest, .. } = load(call, algorithm, ranks);
+    if call.kind() == Kind::Exchange || rows <= 1.0 {
+        return None;
+    }
+    let byte_ns = costs.byte_ns.max(f64::MIN_POSITIVE);
+    // The time is that of `busiest / length` messages and of `rows - 1` times `length` bytes.
+    let best = (busiest * MESSAGE_WORK_NS / ((rows - 1.0) * byte_ns)).sqrt();
+    // A rank has some slots for messages under way, which return after two latencies.
+    let under_way = costs.message_ns / byte_ns / 4.0;
+    let length = best.max(under_way).max(PASSED_MIN);
+    Some((length as u64).next_multiple_of(64))
+}
+
+/// Time in which ranks wait for the ends of messages that they pass on.
+fn passing_ns(call: &Call, algorithm: Algorithm, ranks: u32, costs: &Costs) -> f64 {
+    let Load { rows, busiest, .. } = load(call, algorithm, ranks);
+    let length = passed_bytes(call, algorithm, ranks, costs).map_or(0.0, |bytes| bytes as f64);
+    (rows - 1.0) * length.min(busiest / rows) * costs.byte_ns
+}
+
+/// What a call consists of.
+struct Load {
+    /// Messages in a row.
+    rows: f64,
+    /// Bytes that the busiest rank sends or receives.
+    busiest: f64,
+    /// Bytes that it combines.
+    combined: f64,
+    /// Bytes that all ranks send together.
+    all: f64,
 }
 
 /// Estimates the time of a call in nanoseconds.
 pub fn estimate_ns(call: &Call, algorithm: Algorithm, ranks: u32, costs: &Costs) -> f64 {
+    let Load { rows, busiest, combined, all } = load(call, algorithm, ranks);
+    let sending = (busiest * costs.byte_ns).max(all * costs.byte_ns / costs.senders.max(1.0));
+    rows * costs.message_ns + sending + combined * costs.combine_ns
+}
+
+fn load(call: &Call, algorithm: Algorithm, ranks: u32) -> Load {
     let n = f64::from(ranks.max(1));
     let log = f64::from(ranks.max(1).next_power_of_two().ilog2());
     let bytes = match call {
         Call::Exchange { sends, .. } => sends.iter().map(|message| message.piece.bytes).sum(),
         _ => (0..ranks.max(1)).map(|rank| call.input_bytes(rank)).max().unwrap_or(0),
     } as f64;
-    // Messages in a row; bytes that the busiest rank sends or receives; bytes that it combines;
-    // bytes that all ranks send together.
     let fold = if ranks.is_power_of_two() { 0.0 } else { 1.0 };
     let (rows, busiest, combined, all) = match (call.kind(), algorithm) {
         (Kind::AllReduce, Algorithm::Ring) => (
@@ -95,6 +150,10 @@ pub fn estimate_ns(call: &Call, algorithm: Algorithm, ranks: u32, costs: &Costs)
         }
         (Kind::AllReduce, Algorithm::Direct) => {
             (1.0, (n - 1.0) * bytes, (n - 1.0) * bytes, n * (n - 1.0) * bytes)
+        }
+        (Kind::AllReduce, Algorithm::Spread) => {
+            let part = bytes * (n - 1.0) / n;
+            (2.0, 2.0 * part, part, 2.0 * part * n)
         }
         (Kind::AllReduce, _) => (2.0 * log, 2.0 * bytes, bytes, 2.0 * bytes * (n - 1.0)),
         (Kind::ReduceScatter, Algorithm::Ring) => {
@@ -126,6 +185,5 @@ pub fn estimate_ns(call: &Call, algorithm: Algorithm, ranks: u32, costs: &Costs)
         Some(_) => combined,
         None => 0.0,
     };
-    let sending = (busiest * costs.byte_ns).max(all * costs.byte_ns / costs.senders.max(1.0));
-    rows * costs.message_ns + sending + combined * costs.combine_ns
+    Load { rows, busiest, combined, all }
 }

@@ -41,7 +41,7 @@ mod schedule;
 
 pub use algorithms::Algorithm;
 pub use call::{Call, CallError, Digest, Kind, Message, Piece};
-pub use choice::{Costs, choose, choose_for_readers, estimate_ns};
+pub use choice::{Costs, choose, choose_for_readers, estimate_ns, passed_bytes};
 pub use header::{Content, Header};
 pub use means::Means;
 pub use name::UnknownName;

@@ -14,7 +14,7 @@ use crate::spin;
 use fairway::SocketShortage;
 use fairway_collectives::{
     Algorithm, Call, Costs, Kind, Message, Piece, Protocol, Reduction, Schedule, Shape, choose,
-    choose_for_readers,
+    choose_for_readers, passed_bytes,
 };
 use std::collections::HashMap;
 use std::fmt;
@@ -441,6 +441,16 @@ impl Communicator {
         (self.are_readers && is_long).then(|| choose_for_readers(call, self.ranks)).flatten()
     }
 
+    /// Longest message of a call whose buffers are not lent, in bytes.
+    fn message_bytes(&self, call: &Call, algorithm: Algorithm) -> u32 {
+        let most = self.options.means().message_bytes(call, self.ranks);
+        if self.hosts.iter().all(|host| *host == self.hosts[0]) {
+            return most;
+        }
+        let best = passed_bytes(call, algorithm, self.ranks, &self.costs);
+        best.map_or(most, |best| best.min(u64::from(most)) as u32)
+    }
+
     /// Chooses how a call is executed, and makes its schedule.
     fn plan(&self, call: &Call, is_in_place: bool) -> Planned {
         let key = (call.clone(), is_in_place);
@@ -458,7 +468,7 @@ impl Communicator {
         let reads = of_readers == Some(algorithm);
         let (message_bytes, protocol) = match reads {
             true => (LENT_MAX, Protocol::Lent),
-            false => (means.message_bytes(call, self.ranks), means.protocol(call)),
+            false => (self.message_bytes(call, algorithm), means.protocol(call)),
         };
         let shape = Shape {
             rank: self.rank,
