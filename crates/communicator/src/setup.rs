@@ -101,6 +101,10 @@ impl Connections {
     }
 }
 
+/// Length up to which messages to a rank stay on one path, in bytes: those of headers and keys.
+/// The messages of a call are often its pieces, and one path may be slow, or be shared with others.
+const SMALL: u32 = 1024;
+
 /// What set-up makes: the parts of the driver, the messages that have already arrived, and the host
 /// of each rank, by numbers from 0.
 pub(crate) struct Group {
@@ -125,6 +129,7 @@ pub(crate) fn connect(
     // A rank passes a message on when it is complete, so messages to one rank must not share the
     // rate and all be complete at the end.
     let context = context.message_turn(options.slot_bytes);
+    let context = context.small_messages(SMALL);
     let context = context.peer_timeout(options.silence_max()).build()?;
     let address = context.local_addrs().first().copied();
     let address = address.filter(|address| !address.ip().is_unspecified()).ok_or_else(|| {

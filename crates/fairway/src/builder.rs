@@ -330,6 +330,15 @@ impl Builder {
         self
     }
 
+    /// Sets the length, in bytes, up to which the messages to a peer all take one path (default: 16
+    /// KiB): they leave with few system calls and arrive in order, at the rate of that path. Longer
+    /// ones take all paths. Changes the profile ([`Builder::profile`]).
+    #[must_use]
+    pub fn small_messages(mut self, bytes: u32) -> Self {
+        self.profile = self.profile.small_message_bytes(bytes);
+        self
+    }
+
     /// Sets the silence, despite probes, after which a peer is declared dead (default: 3 seconds).
     /// A value above a day counts as one day. Changes the profile ([`Builder::profile`]).
     #[must_use]
