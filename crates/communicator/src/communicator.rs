@@ -72,6 +72,9 @@ impl Communicator {
         let mut driver = Driver::new(group.parts);
         driver.adopt(group.early);
         let spin = spin::time(rank, &group.hosts);
+        if spin.is_zero() {
+            driver.sleep_at_once();
+        }
         let shared = Arc::new(Shared::new(driver, options.timeout, spin));
         let thread = background::spawn(shared.clone())
             .map_err(|error| Error::Option(format!("no thread could be started: {error}")))?;

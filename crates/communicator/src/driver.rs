@@ -96,6 +96,8 @@ pub(crate) struct Driver {
     checked: Instant,
     watch: Watch,
     pulse: Arc<Pulse>,
+    /// True if other ranks need the core on which this one would poll.
+    is_crowded: bool,
 }
 
 /// The parts of which a driver is made.
@@ -150,7 +152,13 @@ impl Driver {
             checked: Instant::now(),
             watch,
             pulse: Arc::new(Pulse::new(Instant::now())),
+            is_crowded: false,
         }
+    }
+
+    /// Sleeps without polling before, because the host has fewer cores than ranks.
+    pub(crate) fn sleep_at_once(&mut self) {
+        self.is_crowded = true;
     }
 
     /// What notices that this process was stopped.
@@ -257,7 +265,11 @@ impl Driver {
         let mut completions = std::mem::take(&mut self.completions);
         let polled = spin::poll(&self.jetty, &mut completions, spin);
         if polled == 0 && !time.is_zero() {
-            match self.jetty.wait(time) {
+            let waited = match self.is_crowded {
+                true => self.jetty.wait_asleep(time),
+                false => self.jetty.wait(time),
+            };
+            match waited {
                 Ok(completion) => completions.push(completion),
                 Err(fairway::Error::Timeout { .. }) => {}
                 Err(error) => self.fail_by_nic(&error.into()),
@@ -270,10 +282,11 @@ impl Driver {
         }
     }
 
-    /// Handles all messages that have arrived, and does what can be done now.
+    /// Handles all messages that have arrived, and does what can be done now. Does not sleep, which
+    /// a poll does in vain where ranks outnumber cores: others wait for what this one is to send.
     fn catch_up(&mut self) {
         let mut completions = std::mem::take(&mut self.completions);
-        while self.jetty.poll(&mut completions) > 0 {}
+        while self.jetty.poll_once(&mut completions) > 0 {}
         self.handle_completions(completions);
     }
 

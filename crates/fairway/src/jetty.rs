@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fairway_ub::policy::Share;
-use fairway_ub::wire::JettyId;
+use fairway_ub::wire::{Duration as Span, JettyId};
 use fairway_ub::{JettyState, ReceiveRequest, WorkRequest};
 
 use crate::batch::Batch;
@@ -215,6 +215,12 @@ impl Jetty {
         self.handle.here().poll(|core| core.take_completions(self.index, out, POLL_MAX))
     }
 
+    /// As [`Jetty::poll`], but never sleeps: for a thread that has something to do if there is no
+    /// completion, such as to post operations.
+    pub fn poll_once(&self, out: &mut Vec<Completion>) -> usize {
+        self.handle.here().poll_once(|core| core.take_completions(self.index, out, POLL_MAX))
+    }
+
     /// Returns the next completion. Polls for a moment, then sleeps until there is one.
     ///
     /// # Errors
@@ -224,6 +230,18 @@ impl Jetty {
         let what = Some(WaitCondition::Completion(self.index));
         let next = |core: &mut Core| core.next_completion(self.index);
         self.handle.live()?.wait_for("completion", Some(timeout), what, next)?
+    }
+
+    /// As [`Jetty::wait`], but sleeps at once if there is no completion: for hosts where other
+    /// threads that the program waits for need the core.
+    ///
+    /// # Errors
+    /// As [`Jetty::wait`].
+    pub fn wait_asleep(&self, timeout: Duration) -> Result<Completion, Error> {
+        let what = Some(WaitCondition::Completion(self.index));
+        let next = |core: &mut Core| core.next_completion(self.index);
+        let awaited = ("completion", Some(timeout));
+        self.handle.live()?.wait_polling(Span::ZERO, awaited, what, next)?
     }
 
     /// Returns the next completion as a future for any executor. The background thread drives the

@@ -77,6 +77,17 @@ impl Shared {
         awaited: &'static str,
         timeout: Option<Duration>,
         what: Option<WaitCondition>,
+        take: impl FnMut(&mut Core) -> Option<R>,
+    ) -> Result<R, Error> {
+        self.wait_polling(SPIN, (awaited, timeout), what, take)
+    }
+
+    /// As [`Shared::wait_for`], with the time for which the thread polls before it sleeps.
+    pub(crate) fn wait_polling<R>(
+        &self,
+        spin: wire::Duration,
+        (awaited, timeout): (&'static str, Option<Duration>),
+        what: Option<WaitCondition>,
         mut take: impl FnMut(&mut Core) -> Option<R>,
     ) -> Result<R, Error> {
         let start = clock::now();
@@ -91,7 +102,7 @@ impl Shared {
                 let waited = timeout.unwrap_or_default();
                 return Err(Error::Timeout { awaited, waited });
             }
-            if now.since(start) < SPIN {
+            if now.since(start) < spin {
                 std::hint::spin_loop();
                 continue;
             }
