@@ -60,6 +60,8 @@ pub struct Core {
     pub(crate) wants_send: bool,
     /// Small operations that the current call has posted.
     pub(crate) small_posts: Option<SmallPosts>,
+    /// Set while operations of the tenant wait for others ([`Core::posts_wait`]).
+    pub(crate) has_waiting_posts: bool,
     /// Engines for which system calls use the application's memory now, without the lock: a bit
     /// each.
     pub(crate) io_in_flight: u32,
@@ -204,6 +206,7 @@ impl Core {
             engines: ios.iter().map(|_| EngineNote::default()).collect(),
             wants_send: false,
             small_posts: None,
+            has_waiting_posts: false,
             io_in_flight: 0,
             teardown_epoch: 0,
             teardown_pending: false,

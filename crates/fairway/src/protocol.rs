@@ -149,6 +149,9 @@ impl Protocol for Core {
     fn poll_begins(&mut self) -> bool {
         let runs = !self.has_crashed();
         self.counters.polls += u64::from(runs);
+        if runs {
+            self.begin_waiting();
+        }
         runs
     }
 
@@ -159,6 +162,8 @@ impl Protocol for Core {
     fn received(&mut self, io: &mut Io, now: Instant) {
         self.changes += 1;
         self.handle_setups(io, now);
+        // What the tenant begins because operations have ended leaves in this poll.
+        self.call_tenant();
     }
 
     fn timers_begin(&mut self) {
@@ -266,7 +271,7 @@ impl Protocol for Core {
     }
 
     fn sending_begins(&mut self, io: &mut Io) -> bool {
-        self.wants_send = false;
+        (self.wants_send, self.small_posts) = (false, None);
         self.forget_ended(io);
         !self.has_crashed()
     }
@@ -402,11 +407,19 @@ impl Core {
     /// completion may start others.
     fn process_completions(&mut self, io: &mut Option<&mut Io>) {
         for _ in 0..2 {
-            let Some(mut tenant) = self.tenant.take() else { return };
-            tenant.process_completions(self);
-            self.tenant = Some(tenant);
+            if !self.call_tenant() {
+                return;
+            }
             self.send_posted(io);
         }
+    }
+
+    /// Calls the tenant to process completions. Returns false if there is no tenant.
+    fn call_tenant(&mut self) -> bool {
+        let Some(mut tenant) = self.tenant.take() else { return false };
+        tenant.process_completions(self);
+        self.tenant = Some(tenant);
+        true
     }
 
     /// Sends the packets that calls of the application have posted. Does nothing if engines send on

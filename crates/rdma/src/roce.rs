@@ -502,19 +502,26 @@ impl Provider for Roce {
     fn post_send(&self, number: Qpn, requests: &[WorkRequest]) -> (usize, Option<PostError>) {
         // The thread that posts will poll, too.
         self.driver.shared.progress_lock.touch();
-        let detector = &self.driver.shared.poll_detector;
-        let (posted, sent) = self.driver.with_io(|core, io| {
-            let now = clock::now();
-            detector.posted(now);
-            core.delayed_ack.posted(now);
-            let posted = all(requests, |request| core.host.post_send(now, number, request));
-            let small = SmallPosts { began: now, count: posted.0 as u32 };
-            let small = core.are_small(number, requests).then_some(small);
-            (posted, runtime::transmit_posted(core, io, small))
-        });
-        if sent {
+        let shared = &self.driver.shared;
+        let mut locked = shared.lock();
+        let runtime::Locked { core, io, .. } = &mut *locked;
+        let io = io.as_mut().expect("there is one engine");
+        let now = clock::now();
+        shared.poll_detector.posted(now);
+        core.delayed_ack.posted(now);
+        let before = core.host.sends_posted(number);
+        let posted = all(requests, |request| core.host.post_send(now, number, request));
+        let under_way = before.saturating_sub(io.burst.waiting());
+        let small = SmallPosts { began: now, count: posted.0 as u32, under_way };
+        let small = core.are_small(number, requests).then_some(small);
+        let waits = !runtime::transmit_posted(core, io, small);
+        if waits && !core.has_notices() {
+            return posted;
+        }
+        shared.run_pending_and_unlock(locked);
+        if !waits {
             // Sending may have taken long.
-            detector.posted(clock::now());
+            shared.poll_detector.posted(clock::now());
         }
         posted
     }

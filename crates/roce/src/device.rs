@@ -409,6 +409,17 @@ impl RoceDevice {
         (pair.number == number).then_some(pair.state)
     }
 
+    /// Number of sends of a queue pair that have been posted and have not completed.
+    pub fn sends_posted(&self, number: Qpn) -> u32 {
+        let pair = self.pairs.get(self.index_of(number)).and_then(Option::as_deref);
+        pair.filter(|pair| pair.number == number).map_or(0, |pair| pair.requester.posted)
+    }
+
+    /// True if [`Self::poll_notification`] or [`Self::poll_event`] returns something.
+    pub fn has_notices(&self) -> bool {
+        !self.shared.notifications.is_empty() || !self.shared.events.is_empty()
+    }
+
     /// True if sends that a queue pair began before [`Change::Drain`] have not completed.
     pub fn is_draining(&self, number: Qpn) -> bool {
         let pair = self.pairs.get(self.index_of(number)).and_then(Option::as_deref);

@@ -55,17 +55,16 @@ pub fn transmit_posted<P: Protocol>(
     io: &mut Io<P::Own>,
     small: Option<SmallPosts>,
 ) -> bool {
-    let now = clock::now();
-    if small.is_some_and(|small| io.burst.may_wait(small, now)) {
+    if small.is_some_and(|small| io.burst.may_wait(small)) {
         return false;
     }
     io.outbox.hold_postponed();
-    transmit(protocol, io, now);
+    transmit(protocol, io, clock::now());
     io.outbox.may_hold_ack = false;
     // The next poll has nothing to make up for.
     io.outbox.take_postponed();
     let is_certain = small.is_some() && io.outbox.packets > 0;
-    io.burst.left(is_certain.then(clock::now));
+    io.burst.left(clock::now(), is_certain);
     true
 }
 

@@ -4,6 +4,8 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::guard::uncancelled;
+
 /// Number of deferred items, so that a poll without any costs one load.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
@@ -28,6 +30,6 @@ pub(crate) fn polled() {
     if WAITING.load(Ordering::Relaxed) > 0
         && let Some(work) = WORK.get()
     {
-        work();
+        uncancelled(work);
     }
 }

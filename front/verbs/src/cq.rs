@@ -345,7 +345,7 @@ pub(crate) extern "C" fn poll(
         }
     });
     if done < room {
-        uncancelled(after_poll::polled);
+        after_poll::polled();
     }
     done as c_int
 }

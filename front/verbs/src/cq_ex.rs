@@ -4,7 +4,6 @@ use libc::{c_int, c_uint};
 
 use crate::abi::*;
 use crate::cq::{self, CompletionQueue, Reading};
-use crate::guard::uncancelled;
 use crate::pointer::{Locked, Out, Ptr};
 
 /// Returns an extended completion queue with its function pointers.
@@ -39,7 +38,7 @@ pub(crate) fn extended(base: ibv_cq) -> ibv_cq_ex {
 fn fetch(queue: &CompletionQueue, reading: &mut Reading) -> c_int {
     reading.current = loop {
         if queue.fetch(reading, 1) == 0 {
-            uncancelled(crate::after_poll::polled);
+            crate::after_poll::polled();
             return libc::ENOENT;
         }
         if let Some(completion) = queue.take(reading, 0) {

@@ -65,7 +65,10 @@ impl Sends {
     /// Puts a request into the batch, if the queue has a place for it.
     pub(crate) fn add(&mut self, qp: &QueuePair, request: WorkRequest) -> Result<()> {
         let position = qp.outstanding.place(self.batch.len(), request.id).ok_or(ENOMEM)?;
-        self.batch.push(WorkRequest { id: position, ..request });
+        self.batch.push(request);
+        if let Some(request) = self.batch.last_mut() {
+            request.id = position;
+        }
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use fairway_runtime::{Burst, SMALL, SmallPosts, clock};
+use fairway_runtime::{Burst, SMALL, SmallPosts};
 use fairway_ub::wire::{Instant, ServiceMode};
 use fairway_ub::{ChannelId, Work, WorkRequest};
 
@@ -17,6 +17,9 @@ pub trait Tenant: Any + Send {
     /// Takes the protocol's completions and advances the operations that waited for them. Called
     /// before each release of the lock.
     fn process_completions(&mut self, core: &mut Core);
+
+    /// Begins the operations that wait for others ([`Core::posts_wait`]).
+    fn begin_waiting(&mut self, core: &mut Core);
 
     /// Time at which [`Tenant::process_completions`] must be called even without another event.
     fn deadline(&self) -> Option<Instant>;
@@ -52,21 +55,33 @@ impl Core {
     /// packets to send.
     pub fn note_post(&mut self, began: Instant, request: &WorkRequest) {
         match is_small(request) {
-            true => self.small_posts.get_or_insert(SmallPosts { began, count: 0 }).count += 1,
+            true => {
+                let none = SmallPosts { began, count: 0, under_way: 0 };
+                self.small_posts.get_or_insert(none).count += 1;
+            }
             false => self.wants_send = true,
         }
     }
 
-    /// True if all that was posted since the lock was taken are small operations that may wait for
-    /// others ([`Burst`]), and nothing else is to be done before the lock is released.
-    pub fn posts_wait(&mut self, burst: &mut Burst) -> bool {
-        let is_all = !self.wants_send && self.interests.is_empty();
-        let posts = self.small_posts.filter(|_| is_all);
-        let waits = posts.is_some_and(|posts| burst.may_wait(posts, clock::now()));
-        if waits {
-            self.small_posts = None;
-        }
+    /// True if small operations, which are all that the program has posted since the lock was
+    /// taken, may wait for others ([`Burst`]), and nothing else is to be done before the lock is
+    /// released. The tenant then begins them when it is next called.
+    pub fn posts_wait(&mut self, burst: &mut Burst, posts: SmallPosts) -> bool {
+        let is_all = !self.wants_send && self.small_posts.is_none() && self.interests.is_empty();
+        let waits = is_all && burst.may_wait(posts);
+        self.has_waiting_posts |= waits;
         waits
+    }
+
+    /// Begins operations that wait for others. The poll that calls this sends them.
+    #[inline]
+    pub(crate) fn begin_waiting(&mut self) {
+        if std::mem::take(&mut self.has_waiting_posts)
+            && let Some(mut tenant) = self.tenant.take()
+        {
+            tenant.begin_waiting(self);
+            self.tenant = Some(tenant);
+        }
     }
 
     /// Records that packets which were posted are not to be sent.
@@ -106,6 +121,7 @@ impl Core {
 }
 
 /// True for a small operation that the peer acknowledges by the transport.
+#[inline]
 fn is_small(request: &WorkRequest) -> bool {
     let bypasses = matches!(request.work, Work::Load { .. } | Work::Store { .. });
     let is_reliable = request.order.mode != ServiceMode::Uno && !bypasses;

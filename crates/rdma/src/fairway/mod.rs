@@ -463,13 +463,13 @@ impl Provider for Fairway {
         let mut locked = shared.lock();
         let now = clock::now();
         shared.poll_detector.posted(now);
-        let posted = locked.core.with_tenant(|verbs: &mut Verbs, core| {
-            (verbs.post_send(core, number, requests, now), verbs.has_calls())
+        let Locked { core, io, .. } = &mut *locked;
+        let burst = io.as_mut().map(|io| &mut io.burst);
+        let posted = core.with_tenant(|verbs: &mut Verbs, core| {
+            verbs.post_send(core, (number, requests), burst, now)
         });
         // The tables exist as long as the provider does.
-        let (posted, has_calls) = posted.expect("the provider's tables");
-        let Locked { core, io, .. } = &mut *locked;
-        let waits = io.as_mut().is_some_and(|io| !has_calls && core.posts_wait(&mut io.burst));
+        let (posted, waits) = posted.expect("the provider's tables");
         if !waits {
             shared.run_pending_and_unlock(locked);
             // Sending may have taken long.

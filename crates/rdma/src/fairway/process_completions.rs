@@ -12,7 +12,10 @@ use super::tables::Verbs;
 impl Tenant for Verbs {
     fn process_completions(&mut self, core: &mut Core) {
         while let Some(ended) = core.nic.poll_completion(self.engine_queue) {
-            if self.takes_notice(core, &ended) || self.takes_answer(core, &ended) {
+            if self.succeeds_in_turn(core, &ended)
+                || self.takes_notice(core, &ended)
+                || self.takes_answer(core, &ended)
+            {
                 continue;
             }
             match ended.kind {
@@ -34,6 +37,10 @@ impl Tenant for Verbs {
         if self.watched.deadline().is_some() {
             self.examine_watched(core);
         }
+        self.begin_waiting(core);
+    }
+
+    fn begin_waiting(&mut self, core: &mut Core) {
         // Each queue pair is processed once: one that has to wait again is queued behind the
         // others, for the next call.
         for _ in 0..self.waiting.len() {

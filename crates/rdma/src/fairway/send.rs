@@ -8,18 +8,19 @@ use fairway_roce::{
     Completion, CompletionKind, Peer, PostError, QueuePairState, ScatterList, Status, Transport,
     Work, WorkRequest,
 };
-use fairway_runtime::{Gone, clock};
+use fairway_runtime::{Burst, Gone, SMALL, SmallPosts, clock};
 use fairway_ub::wire::roce::Tail;
-use fairway_ub::wire::{Instant, JettyId};
+use fairway_ub::wire::{Instant, JettyId, Qpn};
 use fairway_ub::{LocalRange, PostError as Refused, SegmentId};
 
 use self::parts::{part, status_of};
 use super::link::CONNECT_TIMEOUT;
 use super::queue_pair::QueuePair;
-use super::tables::Verbs;
+use super::tables::{Verbs, pair_of};
 use crate::slot_of;
 
 mod parts;
+mod plain;
 
 /// Length of the longest message, in bytes.
 const LENGTH_MAX: u64 = 1 << 31;
@@ -110,6 +111,15 @@ impl Send {
         self.is_begun && self.open == 0
     }
 
+    /// True if it is short, and the peer acknowledges it.
+    fn is_small(&self) -> bool {
+        self.length <= SMALL && !matches!(self.work, Work::Datagram { .. })
+    }
+
+    fn is_atomic(&self) -> bool {
+        matches!(self.work, Work::CompareSwap { .. } | Work::FetchAdd { .. })
+    }
+
     fn kind(&self) -> CompletionKind {
         match self.work {
             Work::Send { .. } | Work::Datagram { .. } => CompletionKind::Send,
@@ -122,41 +132,51 @@ impl Send {
 }
 
 impl Verbs {
+    /// Posts requests. Returns how many were accepted, and the error of the first that was refused;
+    /// and true if they wait for others, and nothing is to be done.
     pub(super) fn post_send(
         &mut self,
         core: &mut Core,
-        number: fairway_ub::wire::Qpn,
-        requests: &[WorkRequest],
+        (number, requests): (Qpn, &[WorkRequest]),
+        burst: Option<&mut Burst>,
         now: Instant,
-    ) -> (usize, Option<PostError>) {
-        let mtu = self.mtu;
+    ) -> ((usize, Option<PostError>), bool) {
         core.delayed_ack.posted(now);
-        for (count, request) in requests.iter().enumerate() {
-            let Some(pair) = self.pair(number) else { return (count, Some(PostError::Missing)) };
-            let (local, domain) = (pair.local, pair.config.domain);
-            let mut send = match check(pair, request, mtu) {
+        let has_calls = self.has_calls();
+        let Verbs { pairs, regions, mtu, .. } = self;
+        let Some(pair) = pair_of(pairs, number) else {
+            return ((0, (!requests.is_empty()).then_some(PostError::Missing)), false);
+        };
+        let (local, mut posted, mut may_wait) = (pair.local, (0, None), !has_calls);
+        for request in requests {
+            let mut send = match check(pair, request, *mtu) {
                 Ok(send) => send,
                 Err(error) => {
-                    self.advance_at(core, local, now);
-                    return (count, Some(error));
+                    (posted.1, may_wait) = (Some(error), false);
+                    break;
                 }
             };
-            if !self.regions.holds(domain, &request.local) {
+            if !regions.holds(pair.config.domain, &request.local) {
                 send.status = Status::LocalProtection;
             }
-            self.set(local, |pair| pair.sends.push_back(send));
+            may_wait &= send.is_small();
+            pair.sends.push_back(send);
+            posted.0 += 1;
         }
-        if let Some(pair) = self.pair(number) {
-            let local = pair.local;
-            self.advance_at(core, local, now);
+        may_wait &= pair.state == QueuePairState::ReadyToSend && posted.0 > 0;
+        let small = SmallPosts { began: now, count: posted.0 as u32, under_way: pair.posted };
+        let waits = may_wait && burst.is_some_and(|burst| core.posts_wait(burst, small));
+        match waits {
+            true => _ = self.wait(local),
+            false => self.advance_at(core, local, now),
         }
-        (requests.len(), None)
+        (posted, waits)
     }
 
     /// Checks that all requests would be accepted.
     pub(super) fn check_sends(
         &mut self,
-        number: fairway_ub::wire::Qpn,
+        number: Qpn,
         requests: &[WorkRequest],
     ) -> Result<(), PostError> {
         let mtu = self.mtu;
@@ -181,6 +201,7 @@ impl Verbs {
             if std::mem::take(&mut pair.unparks) && self.unpark(core, local) == Begun::Later {
                 break;
             }
+            self.begin_plain(core, local, now);
             let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
             if !pair.may_begin() {
                 break;
@@ -239,12 +260,8 @@ impl Verbs {
                 }
             },
             _ => {
-                if let Some(channel) = &pair.channel
-                    && (pair.begun() > 0
-                        || channel.alive.load(std::sync::atomic::Ordering::Acquire))
-                {
-                    // If the channel has ended, the operations begun on it will end too.
-                    return Ok(channel.channel);
+                if let Some(channel) = pair.usable_channel() {
+                    return Ok(channel);
                 }
                 let Some(link) = pair.link else { return Err(Begun::Later) };
                 link
@@ -511,13 +528,6 @@ fn check(pair: &QueuePair, request: &WorkRequest, mtu: u32) -> Result<Send, Post
     if pair.sends.len() >= pair.config.send_depth as usize {
         return Err(PostError::Full);
     }
-    let full = |range: &&LocalRange| range.length > 0;
-    let mut ranges = [LocalRange::default(); fairway_roce::SGE_MAX];
-    let mut count = 0;
-    for range in request.local.ranges().iter().filter(full) {
-        ranges[count] = *range;
-        count += 1;
-    }
     let WorkRequest { id, work, signaled, solicited, fence, .. } = *request;
     Ok(Send {
         id,
@@ -525,7 +535,7 @@ fn check(pair: &QueuePair, request: &WorkRequest, mtu: u32) -> Result<Send, Post
         signaled,
         solicited,
         fence,
-        local: ScatterList::new(&ranges[..count]).ok_or(PostError::Length)?,
+        local: without_empty(&request.local).ok_or(PostError::Length)?,
         length: if atomic { 8 } else { length as u32 },
         bounce_buffer: None,
         parked: None,
@@ -537,10 +547,23 @@ fn check(pair: &QueuePair, request: &WorkRequest, mtu: u32) -> Result<Send, Post
     })
 }
 
+/// Returns the ranges of a list that are not empty; `None` if they are too long together.
+fn without_empty(list: &ScatterList) -> Option<ScatterList> {
+    if list.ranges().iter().all(|range| range.length > 0) {
+        return Some(*list);
+    }
+    let mut ranges = [LocalRange::default(); fairway_roce::SGE_MAX];
+    let mut count = 0;
+    for range in list.ranges().iter().filter(|range| range.length > 0) {
+        ranges[count] = *range;
+        count += 1;
+    }
+    ScatterList::new(&ranges[..count])
+}
+
 /// Stores the previous value of a word that an atomic changed.
 fn store_value(core: &Core, send: &Send) -> Result<(), Gone> {
-    let atomic = matches!(send.work, Work::CompareSwap { .. } | Work::FetchAdd { .. });
-    if !atomic {
+    if !send.is_atomic() {
         return Ok(());
     }
     let bytes = send.value.to_ne_bytes();

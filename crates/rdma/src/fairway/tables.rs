@@ -323,9 +323,7 @@ impl Verbs {
 
     /// Returns the queue pair with this number.
     pub(super) fn pair(&mut self, number: Qpn) -> Option<&mut QueuePair> {
-        let local = number.value() & (PAIRS_MAX - 1);
-        let pair = self.pairs.get_mut(local as usize)?.as_deref_mut()?;
-        (pair.number == number).then_some(pair)
+        pair_of(&mut self.pairs, number)
     }
 
     pub(super) fn destroy_pair(
@@ -419,6 +417,13 @@ impl Verbs {
         let users = self.pairs.iter().flatten().filter(|pair| pair.uses(segment));
         users.map(|pair| pair.local).collect()
     }
+}
+
+/// Returns the queue pair with this number.
+pub(super) fn pair_of(pairs: &mut [Option<Box<QueuePair>>], number: Qpn) -> Option<&mut QueuePair> {
+    let local = number.value() & (PAIRS_MAX - 1);
+    let pair = pairs.get_mut(local as usize)?.as_deref_mut()?;
+    (pair.number == number).then_some(pair)
 }
 
 /// Returns the index of a free place, which is added if there is none.

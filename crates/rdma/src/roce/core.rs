@@ -81,6 +81,11 @@ impl RoceCore {
         requests.iter().all(is_small) && !self.unacknowledged.contains(&number)
     }
 
+    /// True if the listener is to be called when the lock has been released.
+    pub(super) fn has_notices(&self) -> bool {
+        self.host.has_notices() || self.network.has_notices()
+    }
+
     /// Takes completions of a queue.
     pub(super) fn take(&mut self, queue: CompletionQueueId, out: &mut [Completion]) -> usize {
         let mut count = 0;

@@ -71,6 +71,11 @@ impl Network {
         }
     }
 
+    /// True if there are notices for which the listener is to be called.
+    pub(super) fn has_notices(&self) -> bool {
+        !self.notices.is_empty()
+    }
+
     /// Takes the notices for which the listener is to be called.
     pub(super) fn take_notices(&mut self) -> Vec<Notice> {
         match self.notices.is_empty() {

@@ -83,11 +83,11 @@ pub(super) fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Optio
 }
 
 /// Service modes and tags of the protocol's operations: see the module.
-const WRITES: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::Mo);
-const SENDS: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::Mo);
-const LOST_WRITES: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::Ro);
+pub(super) const WRITES: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::Mo);
+pub(super) const SENDS: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::Mo);
+pub(super) const LOST_WRITES: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::Ro);
 /// Not in memory order, in which a lost message would leave a gap.
-const LOST_SENDS: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::So);
+pub(super) const LOST_SENDS: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::So);
 const ANSWERS: (ServiceMode, Tag) = (ServiceMode::Rot, Tag::Mo);
 
 /// Converts the status of an engine operation to that of verbs.
