@@ -219,6 +219,30 @@ fn a_train_refuses_what_would_be_cut_wrong() {
 }
 
 #[test]
+fn pieces_that_follow_each_other_in_memory_are_one() {
+    let payload: Vec<u8> = (0..40).collect();
+    let mut train = Train::new(8);
+    for header in 0..3_u8 {
+        train.push(&[header; 20], RawSlice::EMPTY).expect("room");
+    }
+    let lengths = |train: &Train| train.pieces().iter().map(|it| it.iov_len).collect::<Vec<_>>();
+    assert_eq!(lengths(&train), [60], "headers alone");
+    assert_eq!((train.header(1), train.pieces_of(1).len()), (&[1; 20][..], 1));
+    train.skip(1);
+    assert_eq!(lengths(&train), [20, 20], "the others are sent one by one");
+    train.clear();
+    for part in [0..10, 10..20, 30..40] {
+        train.push(&[], raw(&payload[part])).expect("room");
+    }
+    assert_eq!(lengths(&train), [20, 10], "payload alone");
+    train.clear();
+    for part in [0..10, 10..20] {
+        train.push(&[7; 20], raw(&payload[part])).expect("room");
+    }
+    assert_eq!(lengths(&train), [20, 10, 20, 10]);
+}
+
+#[test]
 fn a_packet_beyond_the_mtu_is_refused_with_both_sizes() {
     // The loopback interface accepts 65,536 bytes, more than a datagram can have, so this test
     // needs a link with a smaller MTU, and searches the routes of this host for one.

@@ -20,6 +20,11 @@ pub struct Train {
     segments: Vec<Segment>,
     /// The pieces header, payload, header, payload, … without empty ones.
     gather: Vec<libc::iovec>,
+    /// The same pieces, those that follow each other in memory joined: the kernel takes time for
+    /// each.
+    joined: Vec<libc::iovec>,
+    /// Length of the headers.
+    header_bytes: usize,
     segments_max: usize,
     /// Number of packets at the front that have been sent.
     skipped: usize,
@@ -39,6 +44,7 @@ unsafe impl Send for Train {}
 
 #[derive(Clone, Copy)]
 struct Segment {
+    header_at: u32,
     header_len: u16,
     first_piece: u16,
     payload: RawSlice,
@@ -68,6 +74,8 @@ impl Train {
             headers: Scratch::new(segments_max * HEADER_BYTES_MAX),
             segments: Vec::with_capacity(segments_max),
             gather: Vec::with_capacity(2 * segments_max),
+            joined: Vec::with_capacity(2 * segments_max),
+            header_bytes: 0,
             segments_max,
             skipped: 0,
             segment_size: 0,
@@ -82,6 +90,8 @@ impl Train {
     pub fn clear(&mut self) {
         self.segments.clear();
         self.gather.clear();
+        self.joined.clear();
+        self.header_bytes = 0;
         self.skipped = 0;
         self.segment_size = 0;
         self.bytes = 0;
@@ -103,23 +113,36 @@ impl Train {
         assert!(header.len() <= HEADER_BYTES_MAX, "a header of {} bytes", header.len());
         assert!(len > 0, "an empty packet");
         self.check(len)?;
-        let slot = self.headers.at(self.segments.len() * HEADER_BYTES_MAX, header.len());
+        let slot = self.headers.at(self.header_bytes, header.len());
         let first_piece = self.gather.len() as u16;
         if !header.is_empty() {
             // SAFETY: `slot` has room for `header.len()` bytes, checked by `at`; a header borrowed
             // from another part of this train is impossible while `self` is borrowed mutably.
             unsafe { std::ptr::copy_nonoverlapping(header.as_ptr(), slot, header.len()) };
-            self.gather.push(libc::iovec { iov_base: slot.cast(), iov_len: header.len() });
+            self.add_piece(libc::iovec { iov_base: slot.cast(), iov_len: header.len() });
         }
         if !payload.is_empty() {
             let base = payload.as_ptr().cast_mut().cast();
-            self.gather.push(libc::iovec { iov_base: base, iov_len: payload.len() });
+            self.add_piece(libc::iovec { iov_base: base, iov_len: payload.len() });
         }
-        self.segments.push(Segment { header_len: header.len() as u16, first_piece, payload });
+        let (header_at, header_len) = (self.header_bytes as u32, header.len() as u16);
+        self.segments.push(Segment { header_at, header_len, first_piece, payload });
+        self.header_bytes += header.len();
         self.closed = len < self.segment_size;
         self.segment_size = self.segment_size.max(len);
         self.bytes += len;
         Ok(())
+    }
+
+    #[inline]
+    fn add_piece(&mut self, piece: libc::iovec) {
+        self.gather.push(piece);
+        match self.joined.last_mut() {
+            Some(last) if last.iov_base.addr() + last.iov_len == piece.iov_base.addr() => {
+                last.iov_len += piece.iov_len;
+            }
+            _ => self.joined.push(piece),
+        }
     }
 
     /// Checks that a packet of `len` bytes may join, and returns the reason if not.
@@ -200,7 +223,8 @@ impl Train {
     /// Returns the header of packet `index`, as it was pushed.
     pub fn header(&self, index: usize) -> &[u8] {
         let slot = self.skipped + index;
-        self.headers.bytes(slot * HEADER_BYTES_MAX, usize::from(self.segments[slot].header_len))
+        let Segment { header_at, header_len, .. } = self.segments[slot];
+        self.headers.bytes(header_at as usize, usize::from(header_len))
     }
 
     /// Returns the payload of packet `index`, as it was pushed.
@@ -210,6 +234,9 @@ impl Train {
 
     /// Returns the pieces of all packets yet to be sent, in order.
     pub(crate) fn pieces(&self) -> &[libc::iovec] {
+        if self.skipped == 0 {
+            return &self.joined;
+        }
         let first = self.segments.get(self.skipped).map_or(self.gather.len(), Segment::first);
         &self.gather[first..]
     }
