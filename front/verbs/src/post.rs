@@ -63,6 +63,7 @@ impl Sends {
     }
 
     /// Puts a request into the batch, if the queue has a place for it.
+    #[inline]
     pub(crate) fn add(&mut self, qp: &QueuePair, request: WorkRequest) -> Result<()> {
         let position = qp.outstanding.place(self.batch.len(), request.id).ok_or(ENOMEM)?;
         self.batch.push(request);
@@ -197,6 +198,7 @@ pub(crate) fn writes_locally(work: &Work) -> bool {
 }
 
 /// Builds a request with the flags of `ibv_send_flags`.
+#[inline]
 pub(crate) fn flagged(
     qp: &QueuePair,
     id: u64,
@@ -214,7 +216,8 @@ pub(crate) fn flagged(
     }
 }
 
-fn convert(qp: &QueuePair, sends: &mut Sends, wr: &ibv_send_wr) -> Result<WorkRequest> {
+/// Adds a request to the batch.
+fn convert(qp: &QueuePair, sends: &mut Sends, wr: &ibv_send_wr) -> Result<()> {
     // SAFETY: the program has posted the request, with the fields that its opcode uses.
     let (list, work) = unsafe { (wr.entries()?, work(qp, wr)?) };
     let source = match wr.send_flags & IBV_SEND_INLINE {
@@ -222,7 +225,7 @@ fn convert(qp: &QueuePair, sends: &mut Sends, wr: &ibv_send_wr) -> Result<WorkRe
         _ => Source::Inline(list),
     };
     let local = sends.local(qp, &source, writes_locally(&work))?;
-    Ok(flagged(qp, wr.wr_id, work, local, wr.send_flags))
+    sends.add(qp, flagged(qp, wr.wr_id, work, local, wr.send_flags))
 }
 
 pub(crate) extern "C" fn post_send(
@@ -239,7 +242,7 @@ pub(crate) extern "C" fn post_send(
                 && sends.batch.len() < BATCH
                 && refused.is_none()
             {
-                match convert(pair, sends, wr).and_then(|request| sends.add(pair, request)) {
+                match convert(pair, sends, wr) {
                     Ok(()) => list = list.rest(),
                     Err(error) => refused = Some(error),
                 }

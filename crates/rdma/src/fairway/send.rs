@@ -14,6 +14,7 @@ use fairway_ub::wire::{Instant, JettyId, Qpn};
 use fairway_ub::{LocalRange, PostError as Refused, SegmentId};
 
 use self::parts::{part, status_of};
+use self::ranges::Ranges;
 use super::link::CONNECT_TIMEOUT;
 use super::queue_pair::QueuePair;
 use super::tables::{Verbs, pair_of};
@@ -21,6 +22,7 @@ use crate::slot_of;
 
 mod parts;
 mod plain;
+mod ranges;
 
 /// Length of the longest message, in bytes.
 const LENGTH_MAX: u64 = 1 << 31;
@@ -32,8 +34,7 @@ pub(super) struct Send {
     signaled: bool,
     solicited: bool,
     fence: bool,
-    /// The ranges of its list that are not empty.
-    local: ScatterList,
+    local: Ranges,
     length: u32,
     /// A bounce buffer with its bytes, if they were several ranges or had to be copied.
     bounce_buffer: Option<LocalRange>,
@@ -65,7 +66,7 @@ impl Send {
 
     /// True if its bytes are, or will be, in this segment. Bytes that were copied are not.
     pub(super) fn uses(&self, segment: SegmentId) -> bool {
-        let mut ranges = self.local.ranges().iter();
+        let mut ranges = self.local.as_slice().iter();
         self.bounce_buffer.is_none() && ranges.any(|range| range.segment == segment)
     }
 
@@ -93,8 +94,8 @@ impl Send {
             self.work,
             Work::Send { .. } | Work::Datagram { .. } | Work::Write { immediate: Some(_), .. }
         );
-        let many = self.local.ranges().len() >= ranges && self.bounce_buffer.is_none();
-        (whole && many).then_some((self.local, self.length))
+        let many = self.local.as_slice().len() >= ranges && self.bounce_buffer.is_none();
+        (whole && many).then(|| (self.local.list(), self.length))
     }
 
     /// True if it stores bytes of the peer in the program's memory.
@@ -535,7 +536,7 @@ fn check(pair: &QueuePair, request: &WorkRequest, mtu: u32) -> Result<Send, Post
         signaled,
         solicited,
         fence,
-        local: without_empty(&request.local).ok_or(PostError::Length)?,
+        local: Ranges::of(&request.local).ok_or(PostError::Length)?,
         length: if atomic { 8 } else { length as u32 },
         bounce_buffer: None,
         parked: None,
@@ -547,20 +548,6 @@ fn check(pair: &QueuePair, request: &WorkRequest, mtu: u32) -> Result<Send, Post
     })
 }
 
-/// Returns the ranges of a list that are not empty; `None` if they are too long together.
-fn without_empty(list: &ScatterList) -> Option<ScatterList> {
-    if list.ranges().iter().all(|range| range.length > 0) {
-        return Some(*list);
-    }
-    let mut ranges = [LocalRange::default(); fairway_roce::SGE_MAX];
-    let mut count = 0;
-    for range in list.ranges().iter().filter(|range| range.length > 0) {
-        ranges[count] = *range;
-        count += 1;
-    }
-    ScatterList::new(&ranges[..count])
-}
-
 /// Stores the previous value of a word that an atomic changed.
 fn store_value(core: &Core, send: &Send) -> Result<(), Gone> {
     if !send.is_atomic() {
@@ -568,7 +555,7 @@ fn store_value(core: &Core, send: &Send) -> Result<(), Gone> {
     }
     let bytes = send.value.to_ne_bytes();
     let mut at = 0;
-    for range in send.local.ranges() {
+    for range in send.local.as_slice() {
         let next = at + range.length as usize;
         if let Some(target) = core.memories.target(range) {
             target.write(&bytes[at..next])?;

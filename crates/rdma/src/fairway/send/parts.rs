@@ -15,7 +15,7 @@ use crate::fairway::tables::PAIRS_MAX;
 pub(super) fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineRequest> {
     let send = &pair.sends[index];
     let number = usize::from(send.posted);
-    let ranges = send.local.ranges();
+    let ranges = send.local.as_slice();
     let whole = send.bounce_buffer.or(ranges.first().copied()).unwrap_or(nothing);
     let solicited = send.solicited;
     let target = Target {

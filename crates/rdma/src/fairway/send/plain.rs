@@ -97,7 +97,7 @@ impl QueuePair {
 /// Returns the engine operation for a WRITE or SEND of one range on a connected queue pair; `None`
 /// for another send, and for one before which something is to be done.
 fn plain_part(pair: &QueuePair, send: &Send, id: u64, channel: ChannelId) -> Option<EngineRequest> {
-    let [local] = *send.local.ranges() else { return None };
+    let [local] = *send.local.as_slice() else { return None };
     let is_fresh = send.posted == 0 && send.status == Status::Success && send.parked.is_none();
     if !is_fresh || send.fence || send.bounce_buffer.is_some() {
         return None;
