@@ -308,6 +308,18 @@ fn profile(options: &ProviderOptions, received: usize) -> Profile {
     }
 }
 
+impl Roce {
+    /// Calls `work`, which posts receives: only calls of the listener have to follow.
+    fn post_receives<R>(&self, work: impl FnOnce(&mut RoceCore) -> R) -> R {
+        let mut locked = self.driver.shared.lock();
+        let result = work(&mut locked.core);
+        if locked.core.has_notices() {
+            self.driver.shared.run_pending_and_unlock(locked);
+        }
+        result
+    }
+}
+
 impl Provider for Roce {
     fn name(&self) -> &'static str {
         "roce"
@@ -406,8 +418,7 @@ impl Provider for Roce {
         if count == 0 {
             locked.core.arming.polled_in_vain();
         }
-        shared.poll_detector.polled(count > 0);
-        shared.end_poll(locked);
+        shared.end_verbs_poll(locked, count > 0);
         count
     }
 
@@ -531,7 +542,7 @@ impl Provider for Roce {
     }
 
     fn post_receive(&self, number: Qpn, requests: &[ReceiveRequest]) -> (usize, Option<PostError>) {
-        self.driver.with(|core| all(requests, |request| core.host.post_receive(number, request)))
+        self.post_receives(|core| all(requests, |request| core.host.post_receive(number, request)))
     }
 
     fn post_shared_receive(
@@ -539,8 +550,9 @@ impl Provider for Roce {
         queue: ReceiveQueueId,
         requests: &[ReceiveRequest],
     ) -> (usize, Option<PostError>) {
-        self.driver
-            .with(|core| all(requests, |request| core.host.post_shared_receive(queue, request)))
+        self.post_receives(|core| {
+            all(requests, |request| core.host.post_shared_receive(queue, request))
+        })
     }
 
     fn acknowledge(&self) {

@@ -72,6 +72,12 @@ impl Burst {
         *self = Burst { ended_at: self.waits().then_some(now), called_at: Some(now), waiting: 0 };
     }
 
+    /// Records that a call that polled has ended at `now`: it may have sent and received much since
+    /// [`Burst::polled`].
+    pub(crate) fn poll_ended(&mut self, now: Instant) {
+        self.called_at = Some(now);
+    }
+
     /// True if operations wait.
     pub fn waits(&self) -> bool {
         self.waiting > 0
@@ -148,6 +154,9 @@ mod tests {
         burst.polled(at(50));
         assert!(!waits_behind(&mut burst, 100, STREAM - 1));
         assert!(waits_behind(&mut burst, 100, STREAM) && burst.waits());
+        burst.polled(at(200));
+        burst.poll_ended(at(9000));
+        assert!(waits_behind(&mut burst, 9100, STREAM), "the poll took long");
         burst.polled(at(10_000));
         assert!(!waits_behind(&mut burst, 12_000, STREAM), "the program has paused");
     }

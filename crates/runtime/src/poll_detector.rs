@@ -81,15 +81,15 @@ impl Default for PollDetector {
 }
 
 impl PollDetector {
-    /// Records a poll of the program; `found` is true if it returned something.
-    pub fn polled(&self, found: bool) {
+    /// Records a poll of the program that ends at `now`; `found` is true if it returned something.
+    pub(crate) fn polled(&self, found: bool, now: Instant) {
         if self.found.load(Ordering::Relaxed) {
             let score = self.persistence.load(Ordering::Relaxed);
             self.persistence.store((score + 1).min(PERSISTENCE_MAX), Ordering::Relaxed);
         }
         self.found.store(found, Ordering::Relaxed);
         self.searching.store(!found, Ordering::Relaxed);
-        self.active_at.store(now_ns(), Ordering::Relaxed);
+        self.active_at.store(ns(now), Ordering::Relaxed);
     }
 
     /// Records that the program posts, or has posted, at `now`.
@@ -227,7 +227,7 @@ mod tests {
         assert!(detector.is_driven());
         for _ in 0..MEETINGS {
             assert!(detector.should_drive(|| false));
-            detector.polled(false);
+            detector.polled(false, clock::now());
             detector.active_at.store(later, Ordering::Relaxed);
             detector.on_wakeup();
         }
@@ -241,7 +241,7 @@ mod tests {
         for _ in 0..10 * MEETINGS {
             detector.posted(clock::now());
             detector.on_wakeup();
-            detector.polled(true);
+            detector.polled(true, clock::now());
             detector.on_wakeup();
         }
         assert!(detector.should_drive(|| false));
@@ -253,8 +253,8 @@ mod tests {
         assert!(detector.should_drive(|| false));
         let later = now_ns() + 1_000_000_000;
         for _ in 0..PERSISTENT + MEETINGS {
-            detector.polled(true);
-            detector.polled(true);
+            detector.polled(true, clock::now());
+            detector.polled(true, clock::now());
             detector.active_at.store(later, Ordering::Relaxed);
             detector.on_wakeup();
         }

@@ -280,6 +280,16 @@ impl<P: Protocol> Shared<P> {
         }
     }
 
+    /// As [`Shared::end_poll`], for a user of verbs; `found`: the poll returns something.
+    pub fn end_verbs_poll(&self, mut locked: MutexGuard<'_, Locked<P>>, found: bool) {
+        let now = clock::now();
+        self.poll_detector.polled(found, now);
+        if let Some(io) = &mut locked.io {
+            io.burst.poll_ended(now);
+        }
+        self.end_poll(locked);
+    }
+
     /// Ends a poll of a thread that polls again and again: releases the lock as
     /// [`Shared::run_pending_and_unlock`] does. Then the thread yields to others that wait for the
     /// lock; or, on a crowded host ([`crowding`]), it sleeps for a moment or moves to another core.

@@ -238,6 +238,20 @@ impl Fairway {
         result.expect("the provider's tables")
     }
 
+    /// As [`Fairway::with`], to post receives: only sends that wait for others, and calls of the
+    /// listener, have to follow.
+    fn post_receives<R>(&self, work: impl FnOnce(&mut Verbs, &mut Core) -> R) -> R {
+        let mut locked = self.handle.shared.lock();
+        let posted = locked.core.with_tenant(|verbs, core| (work(verbs, core), verbs.has_calls()));
+        // The tables exist as long as the provider does.
+        let (result, has_calls) = posted.expect("the provider's tables");
+        let sends_wait = locked.io.as_ref().is_none_or(|io| io.burst.waits());
+        if has_calls || sends_wait {
+            self.handle.shared.run_pending_and_unlock(locked);
+        }
+        result
+    }
+
     /// Acknowledges all packets that have arrived, and processes the acknowledgements of peers, as
     /// an adapter would have done by the time at which a program ends a queue pair.
     fn finish_arrivals(&self) {
@@ -346,8 +360,7 @@ impl Provider for Fairway {
         shared.progress_lock.touch();
         if taken > 0 || shared.poll_detector.is_driven() {
             // Available completions are returned at once, without a poll.
-            shared.poll_detector.polled(taken > 0);
-            shared.end_poll(locked);
+            shared.end_verbs_poll(locked, taken > 0);
             return taken;
         }
         locked.poll_briefly();
@@ -356,8 +369,7 @@ impl Provider for Fairway {
             take(verbs)
         });
         let taken = taken.unwrap_or_default();
-        shared.poll_detector.polled(taken > 0);
-        shared.end_poll(locked);
+        shared.end_verbs_poll(locked, taken > 0);
         taken
     }
 
@@ -409,8 +421,11 @@ impl Provider for Fairway {
     }
 
     fn modify(&self, number: Qpn, change: &Change) -> Result<(), ChangeError> {
-        if matches!(change, Change::Error | Change::Reset) {
-            self.finish_arrivals();
+        match change {
+            Change::Error | Change::Reset => self.finish_arrivals(),
+            // Sends that wait for others begin before.
+            Change::Drain => self.with(|_, _| ()),
+            _ => {}
         }
         self.with(|verbs, core| verbs.modify(core, number, change))
     }
@@ -483,7 +498,7 @@ impl Provider for Fairway {
     }
 
     fn post_receive(&self, number: Qpn, requests: &[ReceiveRequest]) -> (usize, Option<PostError>) {
-        self.with(|verbs, core| verbs.post_receive(core, number, requests))
+        self.post_receives(|verbs, core| verbs.post_receive(core, number, requests))
     }
 
     fn post_shared_receive(
@@ -491,7 +506,7 @@ impl Provider for Fairway {
         queue: ReceiveQueueId,
         requests: &[ReceiveRequest],
     ) -> (usize, Option<PostError>) {
-        self.with(|verbs, core| verbs.post_shared(core, queue, requests))
+        self.post_receives(|verbs, core| verbs.post_shared(core, queue, requests))
     }
 
     fn channels(&self) -> Option<usize> {

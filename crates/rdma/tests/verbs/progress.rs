@@ -1,7 +1,7 @@
 //! The threads that drive a provider: applications that poll, and otherwise its background thread.
 
 use crate::node::{Pair, content};
-use fairway_roce::{Transport, Work, WorkRequest};
+use fairway_roce::{Completion, Transport, Work, WorkRequest};
 use fairway_ub::wire::roce::Tail;
 use std::sync::atomic::Ordering;
 
@@ -86,6 +86,33 @@ fn small_operations_arrive_though_nobody_polls() {
             std::thread::yield_now();
         }
         for n in 0..burst {
+            here.sent(n);
+        }
+    }
+}
+
+/// With many operations under way the next one may wait for others, too, after a poll.
+#[test]
+fn small_operation_behind_many_arrives_though_nobody_polls_again() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    for round in 1..=50_u64 {
+        let last = 17 + round % 29;
+        let post = |n| {
+            let word = 8 * n as usize;
+            here.memory.word(word).store(round, Ordering::Release);
+            let work = Work::Write { remote: there.remote(8 * n), immediate: None };
+            pair.post(0, n, work, here.local(8 * n, 8));
+        };
+        (0..last).for_each(post);
+        let mut completed = [Completion::EMPTY; 64];
+        let count = here.provider.poll(here.sends, &mut completed) as u64;
+        post(last);
+        let arrived = |n| there.memory.word(8 * n as usize).load(Ordering::Acquire) == round;
+        while !(0..=last).all(arrived) {
+            std::thread::yield_now();
+        }
+        for n in count..=last {
             here.sent(n);
         }
     }

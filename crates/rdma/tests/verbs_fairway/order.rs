@@ -6,8 +6,8 @@ use crate::node::{BASE, DOMAIN, Pair, content, options};
 use crate::pages::{Pages, in_child};
 use fairway_rdma::{ForeignMemory, ProviderOptions};
 use fairway_roce::{
-    Completion, MemoryRequest, QueuePairState, ReceiveRequest, RemoteAddress, ScatterList, Status,
-    Transport, Work, WorkRequest,
+    Change, Completion, Event, MemoryRequest, QueuePairState, ReceiveRequest, RemoteAddress,
+    ScatterList, Status, Transport, Work, WorkRequest,
 };
 use fairway_ub::wire::roce::Tail;
 use fairway_ub::{LocalRange, Rights};
@@ -21,6 +21,23 @@ fn rough(seed: u64) -> ProviderOptions {
 
 fn rough_pair(seed: u64) -> Pair {
     Pair::new(Transport::Rc, [rough(seed), rough(seed + 1)])
+}
+
+#[test]
+fn sends_that_wait_for_others_begin_before_their_queue_pair_drains() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    let write = Work::Write { remote: there.remote(0), immediate: None };
+    pair.post(0, 0, write, here.local(0, 8));
+    here.sent(0);
+    for id in 1..20 {
+        pair.post(0, id, write, here.local(0, 8));
+    }
+    here.provider.modify(pair.pairs[0], &Change::Drain).unwrap();
+    for id in 1..20 {
+        here.sent(id);
+    }
+    here.recorder.event(Event::Drained { queue_pair: pair.pairs[0] });
 }
 
 #[test]
