@@ -409,11 +409,15 @@ impl Provider for Roce {
         shared.progress_lock.touch();
         let mut locked = shared.lock();
         let mut count = locked.core.take(queue, out);
-        if count == 0 && !shared.poll_detector.is_driven() {
+        let may_drive = count == 0 && !shared.poll_detector.is_driven();
+        if may_drive && !locked.core.delayed_ack.take_precedes_answer() {
             let alone = locked.asleep[BACKGROUND].is_none();
             let eagerness = locked.core.poll_begins(clock::now(), alone);
             locked.poll_as(eagerness, true);
             count = locked.core.take(queue, out);
+            if count > 0 {
+                locked.core.delayed_ack.completed();
+            }
         }
         if count == 0 {
             locked.core.arming.polled_in_vain();

@@ -39,12 +39,15 @@ pub struct DelayedAck {
     answers: u32,
     /// Number of answers from which the application counts as prompt.
     needed: u32,
+    /// True if a prompt application has been given completions, and has neither posted nor polled
+    /// in vain since.
+    precedes_answer: bool,
 }
 
 impl Default for DelayedAck {
     /// Returns the count of an application that has not answered yet.
     fn default() -> DelayedAck {
-        DelayedAck { delivered_at: None, answers: 0, needed: NEEDED_MIN }
+        DelayedAck { delivered_at: None, answers: 0, needed: NEEDED_MIN, precedes_answer: false }
     }
 }
 
@@ -57,8 +60,22 @@ impl DelayedAck {
         }
     }
 
+    /// Records that a poll has driven the device and given completions to the application.
+    pub fn completed(&mut self) {
+        self.precedes_answer = self.is_prompt();
+    }
+
+    /// Returns true for the first poll in vain between completions and the answer that a prompt
+    /// application posts. Such a poll does nothing, because a program that polls until it finds
+    /// nothing before it answers would wait for a system call, and the acknowledgement would not
+    /// wait for the answer in the device, where the answer's packet can carry it.
+    pub fn take_precedes_answer(&mut self) -> bool {
+        std::mem::take(&mut self.precedes_answer)
+    }
+
     /// Records that the application has posted an operation.
     pub fn posted(&mut self, now: Instant) {
+        self.precedes_answer = false;
         match self.delivered_at.take() {
             Some(at) if now.since(at) < ANSWER_WITHIN => self.note_answer(),
             Some(at) => {
@@ -214,6 +231,20 @@ mod tests {
         assert!(!habit.is_prompt());
         answer(&mut habit, next, 2 * NEEDED_MIN, 10);
         assert!(habit.is_prompt());
+    }
+
+    #[test]
+    fn only_the_first_poll_in_vain_before_the_answer_of_a_prompt_application_does_nothing() {
+        let mut habit = DelayedAck::default();
+        habit.completed();
+        assert!(!habit.take_precedes_answer(), "the application has not answered before");
+        answer(&mut habit, 0, NEEDED_MIN, 10);
+        habit.completed();
+        assert!(habit.take_precedes_answer());
+        assert!(!habit.take_precedes_answer(), "the next poll looks for packets");
+        habit.completed();
+        habit.posted(at(5000));
+        assert!(!habit.take_precedes_answer(), "the answer has been posted");
     }
 
     #[test]

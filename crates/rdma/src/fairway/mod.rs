@@ -358,7 +358,10 @@ impl Provider for Fairway {
         let mut locked = shared.lock();
         let taken = locked.core.with_tenant(|verbs, _| take(verbs)).unwrap_or_default();
         shared.progress_lock.touch();
-        if taken > 0 || shared.poll_detector.is_driven() {
+        if taken > 0
+            || shared.poll_detector.is_driven()
+            || locked.core.delayed_ack.take_precedes_answer()
+        {
             // Available completions are returned at once, without a poll.
             shared.end_verbs_poll(locked, taken > 0);
             return taken;
@@ -369,6 +372,9 @@ impl Provider for Fairway {
             take(verbs)
         });
         let taken = taken.unwrap_or_default();
+        if taken > 0 {
+            locked.core.delayed_ack.completed();
+        }
         shared.end_verbs_poll(locked, taken > 0);
         taken
     }
