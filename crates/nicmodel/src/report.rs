@@ -9,7 +9,6 @@ use crate::world::{PhaseSum, World};
 pub(crate) struct Times {
     spans: Vec<u64>,
     bytes: u64,
-    first: Option<u64>,
     last: u64,
     under_way: u64,
     /// Operations in flight, integrated over time.
@@ -38,7 +37,6 @@ impl Times {
         self.under_way -= 1;
         self.spans.push(span);
         self.bytes += u64::from(bytes);
-        self.first.get_or_insert(now);
         self.last = now;
     }
 }
@@ -77,7 +75,7 @@ pub struct Report {
     pub max_ns: f64,
     /// True if all latencies are equal, so that there is no distribution and no tail.
     pub is_deterministic: bool,
-    /// Operations per microsecond, from the first completion to the last.
+    /// Operations per microsecond of [`Self::elapsed_ns`].
     pub mops: f64,
     /// Time from the first operation's start to the last completion, in ns.
     pub elapsed_ns: f64,
@@ -120,9 +118,9 @@ impl Report {
         figures: Vec<(&'static str, f64)>,
     ) -> Report {
         spans.sort_unstable();
-        let elapsed_ns = elapsed as f64 / 1000.0;
-        let mops = spans.len() as f64 * 1000.0 / elapsed_ns.max(1e-3);
-        Report { elapsed_ns, mops, figures, ..Report::default() }.with_spans(&spans)
+        let concurrency = sum(&spans) as f64 / elapsed.max(1) as f64;
+        let (elapsed_ns, mops) = (elapsed as f64 / 1000.0, mops(spans.len() as u64, elapsed));
+        Report { elapsed_ns, mops, concurrency, figures, ..Report::default() }.with_spans(&spans)
     }
 
     fn with_spans(self, spans: &[u64]) -> Report {
@@ -130,10 +128,9 @@ impl Report {
         let ns = |span: u64| span as f64 / 1000.0;
         // As in the paper: sorted[n/2], sorted[99n/100].
         let at = |share: usize| spans.get(count * share / 1000).copied().map_or(0.0, ns);
-        let total: u128 = spans.iter().map(|&span| u128::from(span)).sum();
         Report {
             ops: count as u64,
-            mean_ns: total as f64 / 1000.0 / count.max(1) as f64,
+            mean_ns: sum(spans) as f64 / 1000.0 / count.max(1) as f64,
             p50_ns: at(500),
             p99_ns: at(990),
             p999_ns: at(999),
@@ -152,11 +149,8 @@ impl Report {
     ) -> Report {
         let mut spans = times.spans;
         spans.sort_unstable();
-        let count = spans.len();
-        let ns = |span: u64| span as f64 / 1000.0;
         let began = times.began.unwrap_or(0);
         let elapsed = times.last.saturating_sub(began);
-        let between = times.last - times.first.unwrap_or(times.last);
         let mut counted = EngineCounters::default();
         let mut context = [0; 2];
         for node in &world.nodes {
@@ -171,8 +165,8 @@ impl Report {
         }
         Report {
             bytes: times.bytes,
-            mops: count.saturating_sub(1) as f64 * 1e6 / between.max(1) as f64,
-            elapsed_ns: ns(elapsed),
+            mops: mops(spans.len() as u64, elapsed),
+            elapsed_ns: elapsed as f64 / 1000.0,
             concurrency: times.integral as f64 / elapsed.max(1) as f64,
             packets: world.packets,
             wire_bytes: world.wire_bytes,
@@ -191,6 +185,18 @@ impl Report {
         }
         .with_spans(&spans)
     }
+}
+
+/// Operations per microsecond, of a number of them in so many picoseconds.
+///
+/// The time has to include the way of the first operation: in the time from the first completion to
+/// the last, operations seem to complete faster than they could begin.
+pub(crate) fn mops(operations: u64, elapsed_ps: u64) -> f64 {
+    operations as f64 * 1e6 / elapsed_ps.max(1) as f64
+}
+
+fn sum(spans: &[u64]) -> u128 {
+    spans.iter().map(|&span| u128::from(span)).sum()
 }
 
 fn servers(world: &World, began: u64) -> Vec<ServerUse> {

@@ -4,6 +4,7 @@
 use super::{Answer, Budget, Next, Request, Workload, first_word, word};
 use crate::config::{Config, Verb};
 use crate::error::Violation;
+use crate::report::mops;
 use std::collections::BTreeMap;
 
 pub(crate) struct Fanout {
@@ -14,8 +15,10 @@ pub(crate) struct Fanout {
     began: BTreeMap<u64, u64>,
     spans: Vec<u64>,
     handled: Vec<u64>,
-    last: u64,
+    /// Time of the first request.
     first: Option<u64>,
+    /// Time at which the last message was handled.
+    last: u64,
 }
 
 impl Fanout {
@@ -27,8 +30,8 @@ impl Fanout {
             began: BTreeMap::new(),
             spans: Vec::new(),
             handled: vec![0; config.remote_jetties as usize],
-            last: 0,
             first: None,
+            last: 0,
         }
     }
 
@@ -54,6 +57,7 @@ impl Workload for Fanout {
             return Ok(Next::Stop);
         }
         self.number += 1;
+        self.first.get_or_insert(now);
         self.began.insert(self.number, now);
         let content = Fanout::content(self.number, self.payload);
         Ok(Next::Issue(Request::write(Verb::Send, 0, content)))
@@ -70,7 +74,6 @@ impl Workload for Fanout {
         }
         self.spans.push(now - began);
         self.handled[member as usize] += 1;
-        self.first.get_or_insert(now);
         self.last = now;
         Ok(())
     }
@@ -91,14 +94,14 @@ impl Workload for Fanout {
         let count = spans.len().max(1);
         let mean = spans.iter().sum::<u64>() as f64 / count as f64 / 1000.0;
         let p99 = spans.get(count * 99 / 100).copied().unwrap_or(0) as f64 / 1000.0;
-        let span = self.last - self.first.unwrap_or(self.last);
+        let elapsed = self.last - self.first.unwrap_or(self.last);
         let most = self.handled.iter().copied().max().unwrap_or(0) as f64;
         let share = count as f64 / self.handled.len() as f64;
         vec![
             ("handled", spans.len() as f64),
             ("handled_mean_ns", mean),
             ("handled_p99_ns", p99),
-            ("handled_mops", (count - 1) as f64 * 1e6 / span.max(1) as f64),
+            ("handled_mops", mops(self.spans.len() as u64, elapsed)),
             ("busiest_member_share", most / share),
         ]
     }
