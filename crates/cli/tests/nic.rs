@@ -84,6 +84,10 @@ fn operations_that_the_engine_refuses_are_wrong_usage() {
         ("--stack infiniswap --verb read --oracle", "--verb load"),
         ("--stack fastswap --workload barrier", "need atomics"),
         ("--stack ub-urma --policy cc=nonsense", "nonsense"),
+        ("--stack roce-dma --policy cc=swift", "NICs of RoCE have cc=dcqcn"),
+        ("--stack roce-dma --policy cc=dcqcn:line=10Gbps", "without parameters"),
+        ("--stack roce-irn --policy cc=dcqcn,path=spray", "path=spray"),
+        ("--stack coherent --verb load --policy cc=swift", "has no policies"),
         ("--stack roce-irn --set irn_window=3", "power of two"),
     ] {
         let arguments: Vec<&str> = line.split(' ').collect();

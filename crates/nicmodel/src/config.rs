@@ -358,7 +358,8 @@ pub struct Config {
     /// Bytes of payload of a packet.
     pub mtu: u32,
     /// The policies of UB channels and the scheduler of the NICs, as in `fairway perf --policy`.
-    /// RoCE uses the scheduler and `cc=dcqcn`.
+    /// RoCE uses the scheduler and `cc=dcqcn` without parameters or `cc=fixed`; without `cc` in the
+    /// text its window is the default's. A coherent fabric has the default only.
     pub policy: String,
     /// Features that are switched off.
     pub without: Ablations,
@@ -400,7 +401,7 @@ impl Default for Config {
             rate_mops: None,
             ops: 1000,
             mtu: 4096,
-            policy: String::from("cc=fixed:16M"),
+            policy: String::from(operations::USUAL_POLICY),
             without: Ablations::default(),
             oracle: false,
             seed: 1,
@@ -467,6 +468,7 @@ impl Config {
         if self.batch > 1 && (self.oracle || self.stack.swaps()) {
             return Err(ConfigError::Batch);
         }
+        self.check_policies()?;
         self.check_caches()?;
         self.check_fanout()?;
         self.check_operations()?;

@@ -91,6 +91,15 @@ pub enum ConfigError {
     /// The policies are invalid.
     #[error("policy: {0}")]
     Policy(#[from] PolicyError),
+    /// RoCE NICs do not support these policies.
+    #[error(
+        "--policy {0}: NICs of RoCE have cc=dcqcn, without parameters, or cc=fixed:BYTES, which is \
+         a window and no rates, and schedulers: leave the others out, or take a UB stack"
+    )]
+    RocePolicy(String),
+    /// A coherent fabric has no policies.
+    #[error("--policy {0}: a coherent fabric has no policies: leave it out")]
+    CoherentPolicy(String),
     /// Packets are reordered on a stack that does not recover from it.
     #[error("reorder is for stacks that recover, and no part of the oracle: leave it out")]
     Reorder,

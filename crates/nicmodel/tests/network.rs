@@ -1,6 +1,8 @@
 //! Several hosts and their switch, losses by role, shared doorbells, and traversals of structures.
 
-use fairway_nicmodel::{CachePolicy, Config, Lossy, Report, Stack, Verb, WorkloadKind, run};
+use fairway_nicmodel::{
+    CachePolicy, Config, ConfigError, Lossy, ModelError, Report, Stack, Verb, WorkloadKind, run,
+};
 
 fn measure(config: &Config) -> Report {
     run(config).unwrap_or_else(|error| panic!("{config:?}: {error}"))
@@ -87,6 +89,43 @@ fn marks_are_heeded() {
         println!("{stack:?}: {blind} {heeding}");
         assert!(heeding < blind, "{stack:?}: {heeding} and {blind}");
     }
+}
+
+/// RoCE has no other congestion control. It took each of these for a window without an end.
+#[test]
+fn policies_that_a_stack_lacks_are_refused() {
+    let refused = |stack, policy: &str| run(&incast(stack, policy)).err();
+    for stack in [Stack::RoceBf, Stack::RoceDma, Stack::RoceIrn] {
+        for policy in
+            ["cc=swift", "cc=cubic", "cc=dcqcn:line=10Gbps", "cc=dcqcn,path=spray", "loss=sack"]
+        {
+            let error = ModelError::Config(ConfigError::RocePolicy(policy.into()));
+            assert_eq!(refused(stack, policy), Some(error), "{stack:?}");
+        }
+    }
+    let paging = Config { hosts: 2, verb: Verb::Load, ..incast(Stack::Fastswap, "cc=swift") };
+    let error = ConfigError::RocePolicy("cc=swift".into());
+    assert_eq!(run(&paging).err(), Some(ModelError::Config(error)));
+    let coherent =
+        Config { stack: Stack::Coherent, policy: "cc=dcqcn".into(), ..Config::default() };
+    let error = ConfigError::CoherentPolicy("cc=dcqcn".into());
+    assert_eq!(coherent.check(), Err(error));
+}
+
+/// The window of `cc=fixed` limits RoCE, too, and a scheduler alone leaves the usual window.
+#[test]
+fn fixed_windows_limit_roce() {
+    let measured = |policy: &str| {
+        let mut config = incast(Stack::RoceDma, policy);
+        config.ops = 400;
+        measure(&config)
+    };
+    let usual = measured("cc=fixed:16M");
+    assert_eq!(usual, measured("sched=greedy"));
+    assert_eq!(usual, measured("cc=fixed:16M,sched=greedy"));
+    let short = measured("cc=fixed:32K");
+    assert!(usual.dropped > 0, "{usual:?}");
+    assert_eq!((short.ops, short.dropped), (400, 0), "8 hosts, 32 KiB each, fit into a port");
 }
 
 #[test]

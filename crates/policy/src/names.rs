@@ -197,6 +197,22 @@ impl PolicySpec {
         self
     }
 
+    /// These policies, except for the kinds that the text names.
+    ///
+    /// # Errors
+    /// If an item of the text is invalid, or two are of one kind.
+    pub fn with(mut self, text: &str) -> Result<PolicySpec, PolicyError> {
+        let mut seen = [false; LISTS.len()];
+        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+            let kind = apply(&mut self, item)?;
+            let seen = &mut seen[kind as usize];
+            if core::mem::replace(seen, true) {
+                return Err(PolicyError::Twice(kind));
+            }
+        }
+        Ok(self)
+    }
+
     /// The scheduler for a NIC with this many flows, or `None` for `greedy`, which is the behaviour
     /// of a NIC without a scheduler.
     pub fn scheduler_of_nic(&self, flows: u32) -> Option<Box<dyn Scheduler>> {
@@ -391,16 +407,7 @@ impl FromStr for PolicySpec {
     type Err = PolicyError;
 
     fn from_str(text: &str) -> Result<Self, PolicyError> {
-        let mut spec = PolicySpec::default();
-        let mut seen = [false; LISTS.len()];
-        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
-            let kind = apply(&mut spec, item)?;
-            let seen = &mut seen[kind as usize];
-            if core::mem::replace(seen, true) {
-                return Err(PolicyError::Twice(kind));
-            }
-        }
-        Ok(spec)
+        PolicySpec::default().with(text)
     }
 }
 

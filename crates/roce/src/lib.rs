@@ -26,7 +26,8 @@
 //! again; `respond` sends acknowledgements and responses; `reading` and `responder::turn` prevent
 //! operations posted behind a READ from changing the memory that it reads; `responder::unconnected`
 //! is the receiving side of UC and UD; `state` has the states of a queue pair; `completions` are
-//! its completion queues; `flow` has what a scheduler lets a queue pair send; `keys` draws R_Keys.
+//! its completion queues; `flow` has what a scheduler lets a queue pair send; `rate_control` says
+//! which policies queue pairs can follow; `keys` draws R_Keys.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -55,6 +56,7 @@ mod keys;
 mod limits;
 mod missing;
 mod queue_pair;
+mod rate_control;
 mod reading;
 mod recovery;
 mod requester;
@@ -77,6 +79,7 @@ pub use device::RoceDevice;
 pub use injected_bug::InjectedBug;
 pub use keys::{KEY_TAG_BITS, key_tag};
 pub use limits::{Limits, OutOfOrder, Profile, READ_DEPTH_MAX};
+pub use rate_control::RateControl;
 pub use state::QueuePairState;
 
 #[cfg(test)]

@@ -364,10 +364,10 @@ pub enum SimulationError {
         /// Maximum length of a message, in bytes.
         most: u64,
     },
-    /// RoCE NICs do not support this congestion control.
+    /// RoCE NICs do not support these policies.
     #[error(
         "policy {policies}: NICs of RoCE have cc=dcqcn, without parameters, or cc=fixed:BYTES, \
-         which is a window and no rates"
+         which is a window and no rates; here they have no other policies"
     )]
     RocePolicy {
         /// The policies of the scenario, by name.

@@ -13,10 +13,10 @@ use fairway_device::drive::Driver;
 use fairway_device::random::Random;
 use fairway_roce::{
     Change, Limits, MemoryRegion, MemoryRequest, OutOfOrder, Peer, PostError, Profile,
-    QueuePairConfig, QueuePairState, Received, Reliability, RemoteAddress, RoceDevice, Status,
-    Transport, Work, WorkRequest,
+    QueuePairConfig, QueuePairState, RateControl, Received, Reliability, RemoteAddress, RoceDevice,
+    Status, Transport, Work, WorkRequest,
 };
-use fairway_ub::policy::{CongestionSpec, DcqcnParameters, DcqcnRateParameters};
+use fairway_ub::policy::{DcqcnRateParameters, SchedulerSpec};
 use fairway_ub::wire::roce::{RnrTimer, datagram_len};
 use fairway_ub::wire::{Duration, Ecn, Instant, Priority, Psn, Qpn};
 use fairway_ub::{CompletionQueueId, LocalRange, Rights};
@@ -75,10 +75,10 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), SimulationError> {
 
 /// Parameters of the rate control, if there is one, and the fixed window that replaces it
 /// otherwise.
-type RateControl = (Option<DcqcnRateParameters>, Option<u64>);
+type Rates = (Option<DcqcnRateParameters>, Option<u64>);
 
 /// Returns the rate control that the policy selects, or the fixed window that replaces it.
-fn rates(scenario: &Scenario) -> Result<RateControl, SimulationError> {
+fn rates(scenario: &Scenario) -> Result<Rates, SimulationError> {
     let line = scenario.network.links[0].megabits * 1_000_000;
     // The published increases are for a link of 40 Gb/s.
     let dcqcn = DcqcnRateParameters {
@@ -87,12 +87,16 @@ fn rates(scenario: &Scenario) -> Result<RateControl, SimulationError> {
         ..DcqcnRateParameters::new(line)
     };
     let Some(policies) = &scenario.policy else { return Ok((Some(dcqcn), None)) };
-    match policies.built_in().congestion {
-        CongestionSpec::Dcqcn(parameters) if parameters == DcqcnParameters::default() => {
-            Ok((Some(dcqcn), None))
-        }
-        CongestionSpec::Fixed { window_bytes } => Ok((None, Some(window_bytes))),
-        _ => Err(SimulationError::RocePolicy { policies: policies.to_string() }),
+    let built_in = policies.built_in();
+    let has_scheduler = built_in.scheduler != SchedulerSpec::default();
+    let control = match policies.has_modules() || has_scheduler {
+        true => None,
+        false => RateControl::of(built_in),
+    };
+    match control {
+        Some(RateControl::Dcqcn) => Ok((Some(dcqcn), None)),
+        Some(RateControl::Window(bytes)) => Ok((None, Some(bytes))),
+        None => Err(SimulationError::RocePolicy { policies: policies.to_string() }),
     }
 }
 

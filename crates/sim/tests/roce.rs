@@ -132,6 +132,9 @@ fn settings_that_roce_lacks_are_refused() {
         ("mtu 3000", "256"),
         ("policy cc=swift", "policy cc=swift"),
         ("policy cc=dcqcn:line=1Gbps", "without parameters"),
+        ("policy cc=dcqcn,path=spray", "path=spray"),
+        ("policy cc=dcqcn,loss=rack", "no other policies"),
+        ("policy cc=fixed:1M,sched=static:line=1Gbps", "no other policies"),
         ("bytes 2G|mtu 256", "1073741824"),
         ("bytes 3G|mtu 4K", "2147483648"),
     ] {

@@ -166,8 +166,8 @@ pub(crate) struct ModelOptions {
     #[arg(long, default_value_t = 4096, value_name = "BYTES")]
     mtu: u32,
 
-    /// Policies of UB channels and scheduler of the NICs, as in `fairway perf`; RoCE supports
-    /// cc=dcqcn and schedulers only
+    /// Policies of UB channels and scheduler of the NICs, as in `fairway perf`; RoCE has cc=dcqcn,
+    /// cc=fixed and schedulers only
     #[arg(long, default_value = "cc=fixed:16M")]
     policy: String,
 

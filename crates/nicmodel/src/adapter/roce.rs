@@ -9,10 +9,10 @@ use crate::error::{ConfigError, ModelError};
 use fairway_device::drive::Driver;
 use fairway_roce::{
     Change, CompletionKind, Limits, MemoryRequest, OutOfOrder, Peer, Profile, QueuePairConfig,
-    ReceiveQueueId, ReceiveRequest, Received, Reliability, RemoteAddress, RoceDevice, Status,
-    Transport, Work, WorkRequest,
+    RateControl, ReceiveQueueId, ReceiveRequest, Received, Reliability, RemoteAddress, RoceDevice,
+    Status, Transport, Work, WorkRequest,
 };
-use fairway_ub::policy::{CongestionSpec, DcqcnRateParameters, PolicySpec};
+use fairway_ub::policy::DcqcnRateParameters;
 use fairway_ub::wire::roce::{self, Operation, RnrTimer, Tail};
 use fairway_ub::wire::{Duration, Ecn, Instant, Psn, Qpn};
 use fairway_ub::{CompletionQueueId, LocalRange, Rights, SegmentId};
@@ -92,17 +92,12 @@ impl RoceSide {
         if !window.is_power_of_two() || window > 65_536 {
             return Err(ConfigError::Window(window).into());
         }
-        let spec: PolicySpec = config.policy.parse().map_err(ConfigError::Policy)?;
-        let line_bits = (config.constants.link_gbps * 1e9) as u64;
-        let dcqcn = matches!(spec.congestion, CongestionSpec::Dcqcn(_));
-        let profile = Profile {
-            out_of_order: selective
-                .then_some(OutOfOrder { window, tolerance: config.constants.irn_tolerance as u32 }),
-            dcqcn: dcqcn.then(|| DcqcnRateParameters::new(line_bits)),
-            ..Profile::default()
-        };
+        let out_of_order = selective
+            .then_some(OutOfOrder { window, tolerance: config.constants.irn_tolerance as u32 });
+        let profile = Profile { out_of_order, ..profile(config)? };
         let mut engine = RoceDevice::new(&limits, &profile, config.seed << 8 | host as u64);
-        engine.set_scheduler(Instant::ZERO, spec.scheduler_of_nic(limits.queue_pairs));
+        let scheduler = config.policies()?.scheduler_of_nic(limits.queue_pairs);
+        engine.set_scheduler(Instant::ZERO, scheduler);
         let bytes = memory_bytes(config);
         let mut segments = [SegmentId::default(); 3];
         let mut r_key = 0;
@@ -203,6 +198,23 @@ impl RoceSide {
 
 /// READs and atomics in flight per queue pair, as supported by a ConnectX adapter.
 const READ_DEPTH: u8 = 16;
+/// Fewest packets of a window.
+const WINDOW_PACKETS_MIN: u64 = 8;
+
+/// The engine's default with the rate control that the policies select.
+fn profile(config: &Config) -> Result<Profile, ConfigError> {
+    let usual = Profile::default();
+    let line_bits = (config.constants.link_gbps * 1e9) as u64;
+    Ok(match config.rate_control()? {
+        RateControl::Dcqcn => Profile { dcqcn: Some(DcqcnRateParameters::new(line_bits)), ..usual },
+        RateControl::Window(bytes) => {
+            let packets = (bytes / u64::from(config.mtu)).max(WINDOW_PACKETS_MIN);
+            let window_packets = packets.min(usual.window_packets.into()) as u32;
+            let acknowledge_every = usual.acknowledge_every.min(window_packets);
+            Profile { window_packets, acknowledge_every, ..usual }
+        }
+    })
+}
 
 /// Connects a queue pair of `a` for its operations to `b`.
 fn connect(

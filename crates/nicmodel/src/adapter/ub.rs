@@ -5,7 +5,7 @@ use super::{
     ProtocolAdapter, RECEIVE_DEPTH, RECEIVES, Role, STASH, Token, memory_bytes, placing,
 };
 use crate::config::{Config, Dispatching, Ordering, Verb};
-use crate::error::{ConfigError, ModelError};
+use crate::error::ModelError;
 use crate::fanout::Fanout;
 use fairway_device::drive::Driver;
 use fairway_ub::policy::PolicySpec;
@@ -89,7 +89,7 @@ impl UbSide {
         for host in 0..hosts {
             adapters.push(UbSide::new(config, host, jetties, per_peer).map_err(text)?);
         }
-        let spec: PolicySpec = config.policy.parse().map_err(ConfigError::Policy)?;
+        let spec = config.policies()?;
         for adapter in &mut adapters {
             adapter.connections = connections;
             let nic = adapter.nic();

@@ -2,9 +2,14 @@
 
 use super::{Config, Ordering, Stack, Verb, WorkloadKind};
 use crate::error::ConfigError;
+use fairway_roce::RateControl;
+use fairway_ub::policy::PolicySpec;
 
 /// Bytes of payload in the longest packet of UB.
 pub(crate) const UB_MTU: u32 = 32_768;
+
+/// The policies, if none are given: a window that limits nothing.
+pub(super) const USUAL_POLICY: &str = "cc=fixed:16M";
 
 /// Operations per microsecond that may arrive in an open loop.
 const RATE_MOPS: std::ops::RangeInclusive<f64> = 1e-4..=1e6;
@@ -16,6 +21,34 @@ impl Config {
         self.check_paging()?;
         self.check_order()?;
         self.check_rate()
+    }
+
+    /// Returns the policies.
+    pub(crate) fn policies(&self) -> Result<PolicySpec, ConfigError> {
+        if self.stack.is_ub() {
+            return Ok(self.policy.parse()?);
+        }
+        let usual: PolicySpec = USUAL_POLICY.parse()?;
+        Ok(usual.with(&self.policy)?)
+    }
+
+    /// Returns how the queue pairs of a RoCE stack determine their rates.
+    pub(crate) fn rate_control(&self) -> Result<RateControl, ConfigError> {
+        let control = RateControl::of(&self.policies()?);
+        control.ok_or_else(|| ConfigError::RocePolicy(self.policy.clone()))
+    }
+
+    /// Checks that the stack can follow the policies.
+    pub(super) fn check_policies(&self) -> Result<(), ConfigError> {
+        if self.stack.is_ub() {
+            return self.policies().map(drop);
+        }
+        if self.stack == Stack::Coherent {
+            let is_usual = self.policies()? == USUAL_POLICY.parse::<PolicySpec>()?;
+            let refused = || ConfigError::CoherentPolicy(self.policy.clone());
+            return is_usual.then_some(()).ok_or_else(refused);
+        }
+        self.rate_control().map(drop)
     }
 
     /// Returns the order of an operation that `--order` applies to (`chosen`) or not.

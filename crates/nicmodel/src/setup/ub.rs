@@ -3,7 +3,7 @@
 use super::{Input, Job, Next, Plane, Work};
 use crate::config::Config;
 use crate::constants::ps;
-use crate::error::{ConfigError, ConnectError, ModelError};
+use crate::error::{ConnectError, ModelError};
 use crate::random::mix;
 use fairway_ub::policy::PolicySpec;
 use fairway_ub::setup::{
@@ -155,7 +155,7 @@ impl UbPlane {
             local,
             jetties: vec![None; apps as usize],
             remotes,
-            spec: config.policy.parse().map_err(ConfigError::Policy)?,
+            spec: config.policies()?,
             identity: identity(LOCAL, parameters),
             batch: config.constants.handles_per_message.max(1.0) as usize,
             calls: config.constants.import_calls as u32,
