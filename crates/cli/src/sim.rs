@@ -326,8 +326,7 @@ fn run_one(
     let configuration = settings.configuration(&scenario);
     let (ranks, group) = (scenario.ranks(), scenario.group.clone());
     let mut simulation = Simulation::new(scenario, options.cores)?;
-    let policy = simulation.scenario().policy.clone().unwrap_or_default().to_string();
-    let mut trace = options.trace.create(&policy)?;
+    let mut trace = options.trace.create(&policies(simulation.scenario()))?;
     if trace.is_some() {
         simulation.set_trace(TRACED);
     }
@@ -386,6 +385,14 @@ struct Samples {
     /// Time and placed bytes of the last line.
     sampled: (u64, u64),
     streams: StreamSeries,
+/// The policies of the channels that have none of their own, as text.
+fn policies(scenario: &Scenario) -> String {
+    match &scenario.policy {
+        Some(policies) => policies.to_string(),
+        None => scenario.default_policy().to_string(),
+    }
+}
+
     history: Option<History>,
 }
 

@@ -136,6 +136,30 @@ fn a_simulated_trace_is_the_same_on_any_number_of_cores() {
     fairway(&other).fails(2, &["--trace", "Fairway"]);
 }
 
+/// The first line is what a reader has of the run: it named the policies of live processes.
+#[test]
+fn simulated_trace_names_the_policies_that_ran() {
+    for (given, expected) in [(None, "cc=nscc:max="), (Some("--policy=cc=swift"), "cc=swift,")] {
+        let base = ["sim", "incast", "--nodes=8", "--senders=2", "--bytes=64K", "--json"];
+        let run = |trace: &Trace| {
+            let argument = trace.argument();
+            let arguments: Vec<&str> = base.into_iter().chain(given).chain([&*argument]).collect();
+            let out = fairway(&arguments).ok().out;
+            let value: Value = serde_json::from_str(&out).expect("JSON");
+            value["configuration"]["policy"].as_str().expect("a policy").to_owned()
+        };
+        let trace = Trace::named("policies.jsonl");
+        let configured = run(&trace);
+        let named = trace.lines()[0]["policy"].as_str().expect("a policy").to_owned();
+        assert!(named.starts_with(expected) && named.starts_with(&configured), "{named}");
+        let trace = Trace::named("policies.perfetto.json");
+        run(&trace);
+        let events: Vec<Value> = serde_json::from_str(&trace.text()).expect("JSON");
+        assert_eq!(events[0]["name"], "trace_config");
+        assert_eq!(events[0]["args"]["policy"], named);
+    }
+}
+
 #[test]
 fn trace_that_cannot_be_written_is_an_error() {
     let arguments = ["perf", "write", "--iters=10", "--trace=/no/such/folder/t.jsonl"];
