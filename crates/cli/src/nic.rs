@@ -1,5 +1,6 @@
 //! `fairway nic`: runs the NIC model and prints its measurements.
 
+mod given;
 mod options;
 mod sweep;
 mod table;
@@ -25,7 +26,7 @@ pub(crate) fn run(options: &NicOptions) -> Result<(), Failure> {
     if let Some(path) = &options.sweep {
         return sweep::run(options, path);
     }
-    let config = options.model.config()?;
+    let config = options.run.model.config()?;
     config.check()?;
     let by_queue = !config.oracle && matches!(config.verb, Verb::Read | Verb::Write);
     if config.stack == Stack::UbLdst && by_queue && config.workload == WorkloadKind::Bulk {
@@ -48,7 +49,7 @@ pub(crate) fn run(options: &NicOptions) -> Result<(), Failure> {
 }
 
 fn state_text(options: &NicOptions) -> Result<String, Failure> {
-    let config = options.model.config()?;
+    let config = options.run.model.config()?;
     let sizes = state::state(&config)?;
     if options.json {
         let object: Map<String, Value> =
@@ -63,7 +64,7 @@ fn state_text(options: &NicOptions) -> Result<String, Failure> {
 }
 
 fn constants_text(options: &NicOptions) -> Result<String, Failure> {
-    let config = options.model.config()?;
+    let config = options.run.model.config()?;
     let mut text = String::new();
     for constant in constants::ALL {
         let value = config.constants.get(constant.name).unwrap_or(constant.default);

@@ -31,7 +31,7 @@ mod operations;
 mod picture;
 mod results;
 mod streams;
-mod sweep;
+pub(crate) mod sweep;
 
 /// Windows of simulated time between two progress updates.
 const WINDOWS: u32 = 8;

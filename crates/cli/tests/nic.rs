@@ -132,6 +132,31 @@ fn a_sweep_gives_its_runs_in_order() {
     assert_eq!(seen, all.map(|(stack, payload)| run(stack, payload)));
 }
 
+/// A run that failed took the results of all others away.
+#[test]
+fn runs_of_a_sweep_that_fail_are_named_and_the_others_are_printed() {
+    let path = std::env::temp_dir().join(format!("fairway-nic-fails-{}", std::process::id()));
+    let text = "payload=8\nstack=roce-bf verb=write loss=0.9\npayload=64,4096\n";
+    std::fs::write(&path, text).expect("a file");
+    let file = path.to_string_lossy();
+    let (status, out, error) = nic(&["--json", "--sweep", &file, "--ops", "50"]);
+    let (_, rows, _) = nic(&["--sweep", &file, "--ops", "50"]);
+    let explained = nic(&["--explain", "--sweep", &file]).0;
+    let _ = std::fs::remove_file(&path);
+    assert_eq!(status, Some(1), "{error}");
+    for words in ["run 2 of the sweep: ", "RetryExceeded", "1 of 4 runs of the sweep failed"] {
+        assert!(error.contains(words), "{error}");
+    }
+    let runs = out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line));
+    let seen: Vec<_> = runs
+        .map(|run| run.expect("JSON"))
+        .map(|run| (run["payload"].as_u64(), run["requested_ops"].as_u64()))
+        .collect();
+    assert_eq!(seen, [8, 64, 4096].map(|payload| (Some(payload), Some(50))));
+    assert_eq!(rows.lines().count(), 3, "{rows}");
+    assert_eq!(explained, Some(2), "a sweep explains no run");
+}
+
 #[test]
 fn impossible_options_are_refused_with_the_reason() {
     for (arguments, word) in [

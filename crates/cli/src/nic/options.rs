@@ -1,5 +1,6 @@
 //! The options of `fairway nic`, and the configuration that they describe.
 
+use super::given::GivenOptions;
 use crate::failure::Failure;
 use crate::quantity::ValueError;
 use clap::Args;
@@ -14,7 +15,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NicOptions {
     #[command(flatten)]
-    pub(crate) model: ModelOptions,
+    pub(crate) run: GivenOptions,
 
     /// Show each phase of the round trip: its time, and the time that it waited
     #[arg(long, conflicts_with = "json")]
@@ -32,8 +33,10 @@ pub(crate) struct NicOptions {
     #[arg(long)]
     pub(crate) state: bool,
 
-    /// Run the lines of a text file: options without their dashes, with lists of values
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    /// Run the lines of a text file: options without their dashes, with lists of values. Options
+    /// beside this one are for every line that does not give them itself
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath,
+          conflicts_with_all = ["explain", "constants", "state"])]
     pub(crate) sweep: Option<PathBuf>,
 }
 
@@ -341,6 +344,7 @@ pub(super) fn requested(config: &Config) -> Map<String, Value> {
         })
         .collect();
     let value = json!({
+        "requested_ops": config.ops,
         "stack": config.stack.name(),
         "workload": workload_name(config.workload),
         "verb": config.verb.name(),
@@ -369,6 +373,8 @@ pub(super) fn requested(config: &Config) -> Map<String, Value> {
         "skew": config.skew,
         "completion": format!("{:?}", config.notice).to_lowercase(),
         "rate": config.rate_mops,
+        "mtu": config.mtu,
+        "policy": config.policy,
         "without": gone,
         "set": changed,
         "oracle": config.oracle,
@@ -473,4 +479,33 @@ const DISPATCHES: [(&str, Dispatching); 5] = [
 
 fn order(text: &str) -> Result<Ordering, ValueError> {
     named(text, &Ordering::ALL.map(|order| (order.name(), order)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Command, FromArgMatches};
+
+    #[test]
+    fn json_object_has_every_option() {
+        let command = ModelOptions::augment_args(Command::new("nic"));
+        let names: Vec<String> = command
+            .get_arguments()
+            .filter_map(clap::Arg::get_long)
+            .map(|name| match name {
+                // `ops` is the number that completed.
+                "ops" => String::from("requested_ops"),
+                "unfenced" => String::from("fenced"),
+                name => name.replace('-', "_"),
+            })
+            .collect();
+        let matches = command.get_matches_from(["nic", "--policy=cc=dcqcn", "--mtu=1024"]);
+        let model = ModelOptions::from_arg_matches(&matches).expect("options");
+        let object = requested(&model.config().expect("a configuration"));
+        assert!(names.len() > 30, "{names:?}");
+        for name in names {
+            assert!(object.contains_key(&name), "{name}");
+        }
+        assert_eq!((&object["policy"], &object["mtu"]), (&json!("cc=dcqcn"), &json!(1024)));
+    }
 }

@@ -16,21 +16,33 @@ pub(crate) struct Sweep {
     values: Vec<String>,
 }
 
-/// Parses `name=value,value`; with a semicolon anywhere, semicolons separate the values.
+/// Parses `name=value,value`, or with semicolons ([`list`]).
 pub(crate) fn sweep(text: &str) -> Result<Sweep, ValueError> {
     let wrong = |wrong| ValueError::Sweep { text: text.to_owned(), wrong };
     let (name, values) = text.split_once('=').ok_or_else(|| wrong("no '=' after a name"))?;
     let known = SETTINGS.iter().find(|setting| setting.0 == name);
     let name = known.ok_or_else(|| wrong("no setting has this name (--help lists them)"))?.0;
-    let separator = if values.contains(';') { ';' } else { ',' };
-    let values: Vec<String> = values.split(separator).map(str::to_owned).collect();
-    if values.iter().any(String::is_empty) {
-        return Err(wrong("a value is empty"));
+    let values = list(values).map_err(wrong)?.into_iter().map(str::to_owned).collect();
+    Ok(Sweep { name, values })
+}
+
+/// Splits a list of values at commas; with a semicolon anywhere, at semicolons, of which one may
+/// follow the last value, so that a single value can have commas.
+///
+/// # Errors
+/// Names what is wrong with the list.
+pub(crate) fn list(text: &str) -> Result<Vec<&str>, &'static str> {
+    let values: Vec<&str> = match text.contains(';') {
+        true => text.strip_suffix(';').unwrap_or(text).split(';').collect(),
+        false => text.split(',').collect(),
+    };
+    if values.iter().any(|value| value.is_empty()) {
+        return Err("a value is empty");
     }
     if (1..values.len()).any(|at| values[..at].contains(&values[at])) {
-        return Err(wrong("a value occurs twice"));
+        return Err("a value occurs twice");
     }
-    Ok(Sweep { name, values })
+    Ok(values)
 }
 
 /// A value of each setting that is swept.
