@@ -38,6 +38,7 @@ mod mailbox;
 mod net;
 mod nic;
 mod outcome;
+mod outputs;
 mod paths;
 mod perf;
 mod plot;

@@ -129,6 +129,10 @@ pub(crate) fn file(text: &str) -> Result<PlotFile, ValueError> {
 }
 
 impl PlotFile {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Checks before a long run that the file can be written, and leaves what is in it as it is.
     ///
     /// # Errors

@@ -19,6 +19,7 @@ use self::streams::StreamSeries;
 use self::sweep::{Combination, Sweep};
 use crate::failure::Failure;
 use crate::input::{self, TRACE_BYTES_MAX};
+use crate::outputs;
 use crate::plot::PlotFile;
 use crate::process;
 use crate::quantity::ValueError;
@@ -205,6 +206,14 @@ pub(crate) fn run(options: &SimOptions) -> Result<(), Failure> {
     if options.trace.trace.is_some() && options.seeds > 1 {
         return Err(Failure::usage("--trace is of one run: leave out --seeds"));
     }
+    outputs::check(&[
+        ("--csv", options.csv.as_deref()),
+        ("--series", options.series.as_deref()),
+        ("--stream-series", options.stream_series.as_deref()),
+        ("--pcap", options.pcap.as_ref().map(|tap| tap.file.as_path())),
+        ("--trace", options.trace.trace.as_deref()),
+        ("--plot", options.plot.as_ref().map(PlotFile::path)),
+    ])?;
     options.plot.as_ref().map_or(Ok(()), PlotFile::check)?;
     process::grow_heap_in_large_steps();
     let combinations = sweep::combinations(options, settings(options)?)?;
@@ -376,6 +385,14 @@ fn run_one(
     })
 }
 
+/// The policies of the channels that have none of their own, as text.
+fn policies(scenario: &Scenario) -> String {
+    match &scenario.policy {
+        Some(policies) => policies.to_string(),
+        None => scenario.default_policy().to_string(),
+    }
+}
+
 /// What is recorded of a run while it goes on.
 struct Samples {
     seed: u64,
@@ -385,14 +402,6 @@ struct Samples {
     /// Time and placed bytes of the last line.
     sampled: (u64, u64),
     streams: StreamSeries,
-/// The policies of the channels that have none of their own, as text.
-fn policies(scenario: &Scenario) -> String {
-    match &scenario.policy {
-        Some(policies) => policies.to_string(),
-        None => scenario.default_policy().to_string(),
-    }
-}
-
     history: Option<History>,
 }
 

@@ -58,6 +58,50 @@ fn seeds_run_together_and_come_in_order() {
     std::fs::remove_dir_all(&directory).expect("removed");
 }
 
+/// Both wrote to the file from its beginning, over each other.
+#[test]
+fn outputs_to_the_same_file_are_refused() {
+    let scratch = Scratch::new();
+    let (one, two) = (scratch.text("one.svg"), scratch.text("two.csv"));
+    let around = scratch.text("in/../one.svg");
+    let base = ["sim", "incast", "--nodes=8", "--senders=2", "--bytes=16K"];
+    let with = |options: &[&str]| fairway(&[&base[..], options].concat());
+    let tap = format!("0-8:{one}");
+    let all = [
+        ["--csv", one.as_str()],
+        ["--series", &one],
+        ["--stream-series", &one],
+        ["--pcap", &tap],
+        ["--trace", &one],
+        ["--plot", &one],
+    ];
+    for (at, first) in all.iter().enumerate() {
+        for second in &all[at + 1..] {
+            with(&[first, second].map(|option| &option[..]).concat())
+                .fails(2, &[first[0], second[0], "one.svg", "a file of its own"]);
+        }
+    }
+    assert!(!scratch.path("one.svg").exists(), "nothing was written");
+    with(&["--csv", &one, "--series", &around]).fails(2, &["--csv and --series"]);
+    with(&["--csv", &one, "--series", &two]).ok();
+    std::os::unix::fs::symlink(&two, scratch.path("link.csv")).expect("a link");
+    with(&["--csv", &two, "--series", &scratch.text("link.csv")]).fails(2, &["--csv and --series"]);
+    with(&["--csv", "/dev/null", "--series", "/dev/null"]).ok();
+}
+
+#[test]
+fn medians_of_seeds_are_by_the_nearest_rank() {
+    let arguments = ["sim", "permutation", "--nodes=16", "--bytes=100K", "--seeds=2"];
+    let text = fairway(&arguments).ok().out;
+    let json = fairway(&[&arguments[..], &["--json"]].concat()).ok().out;
+    let times = json.lines().map(|line| serde_json::from_str::<Value>(line).expect("an object"));
+    let times: Vec<f64> = times.filter_map(|value| value["completion_us"].as_f64()).collect();
+    let (least, most) = (times[0].min(times[1]), times[0].max(times[1]));
+    assert!(least < most, "{times:?}");
+    let spread = format!("2 seeds: completion {least} us median, {least} to {most}");
+    assert!(text.contains(&spread), "{text}");
+}
+
 #[test]
 fn traces_of_other_tools_run_as_they_are() {
     let example =
