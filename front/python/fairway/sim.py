@@ -139,8 +139,8 @@ class Rows(List[Dict[str, Any]]):
                 by_x.setdefault(row[x], []).append(row[y])
         numbers = all(isinstance(at, (int, float)) for at in by_x)
         places = list(by_x) if numbers else [_text(at) for at in by_x]
-        # The median of the seeds, and a mark for each.
-        middle = [sorted(values)[len(values) // 2] for values in by_x.values()]
+        # The median of the seeds, by the nearest rank as in the tool, and a mark for each.
+        middle = [sorted(values)[(len(values) - 1) // 2] for values in by_x.values()]
         [line] = axes.plot(places, middle, label=label)
         for place, values in zip(places, by_x.values()):
             axes.plot([place] * len(values), values, "o", color=line.get_color(), markersize=4,

@@ -91,7 +91,7 @@ impl Printer<'_> {
         let (true, false, [least, ..]) = (seeds > 1, self.json, complete.as_slice()) else {
             return Ok(());
         };
-        let [least, median, most] = [*least, complete[count / 2], complete[count - 1]].map(us);
+        let [least, median, most] = [*least, *middle(&complete), complete[count - 1]].map(us);
         let of = if count < seeds { format!("{count} complete of ") } else { String::new() };
         process::print(&format!(
             "{of}{seeds} seeds: completion {median} us median, {least} to {most}\n"
@@ -216,6 +216,15 @@ impl Lines {
         let Some((path, file)) = &mut self.0 else { return Ok(()) };
         file.flush().map_err(|error| Failure::io(format!("write {}", path.display()), &error))
     }
+}
+
+/// The median of sorted values by the nearest rank, as of the quantiles of a run: of an even number
+/// of values the lower one of the two in the middle.
+///
+/// # Panics
+/// If there are no values.
+pub(super) fn middle<T>(sorted: &[T]) -> &T {
+    &sorted[(sorted.len() - 1) / 2]
 }
 
 /// Converts picoseconds to microseconds.

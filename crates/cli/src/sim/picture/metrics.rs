@@ -2,6 +2,7 @@
 
 use super::Run;
 use crate::plot::{Axis, Panel, Point, Series, Style};
+use crate::sim::results::middle;
 
 /// Largest number of seeds that are marked on an axis.
 const SEEDS: usize = 32;
@@ -124,7 +125,7 @@ pub(super) fn over_values(runs: &[Run]) -> Vec<Panel> {
 fn median(mut numbers: Vec<f64>, x: f64, of: &str, unit: &str) -> Option<Point> {
     numbers.sort_unstable_by(f64::total_cmp);
     let (low, high) = (*numbers.first()?, *numbers.last()?);
-    let y = numbers[numbers.len() / 2];
+    let y = *middle(&numbers);
     let title = match numbers.len() {
         1 => format!("{of}: {y:.3} {unit}"),
         count => format!("{of}: {y:.3} {unit} (median of {count} seeds, {low:.3} to {high:.3})"),
