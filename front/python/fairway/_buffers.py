@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import sys
 from typing import Any, Iterable, Sequence, Union
 
 from . import _fairway
@@ -13,6 +14,24 @@ Pieces = Union["Iterable[Sequence[int]]", Any]
 """Offset here, offset there and length of each piece, in bytes."""
 
 _ROW = struct.Struct("=3Q")
+
+
+def fixed_bytes_of(memory: Any) -> "tuple[int, int, Any]":
+    """As `bytes_of`, for memory that peers access: a tensor of PyTorch can't be resized any more,
+    and the object keeps its bytes if the tensor is given other ones."""
+    address, length, owner = bytes_of(memory)
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(memory, torch.Tensor):
+        return address, length, owner
+    # DLPack's capsule shares the storage, which may be resized nonetheless. PyTorch forbids that
+    # only once an array of numpy refers to the storage.
+    try:
+        array = torch.empty(0, dtype=torch.uint8).set_(memory.untyped_storage()).numpy()
+    except (TypeError, RuntimeError) as refused:
+        raise Invalid(f"PyTorch cannot keep the memory of this {type(memory).__name__} in place "
+                      f"({refused}): install numpy, or give an object with the buffer "
+                      "protocol") from None
+    return address, length, (owner, array)
 
 
 def bytes_of(memory: Any) -> "tuple[int, int, Any]":

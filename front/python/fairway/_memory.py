@@ -21,7 +21,7 @@ except ImportError as error:
         f"the extension module of fairway cannot be loaded ({error}): install the wheel, or build "
         "it here (make wheel in the repository)") from error
 
-from ._buffers import Pieces, bytes_of, rows_of
+from ._buffers import Pieces, bytes_of, fixed_bytes_of, rows_of
 
 # Before the interpreter ends, because a thread that called into it after that would end the process.
 atexit.register(_fairway.stop_releases)
@@ -494,7 +494,7 @@ class Context:
             memory = _mapping.anonymous(memory)
         elif shared:
             raise Invalid("memory of an object can't be shared: give a number of bytes")
-        address, length, owner = bytes_of(memory)
+        address, length, owner = fixed_bytes_of(memory)
         registration = self._native.register((address, length), owner, rights)
         return self._whole(registration, owner, (address, length))
 

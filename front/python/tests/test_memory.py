@@ -422,6 +422,55 @@ class TorchTest(Pair):
         with self.assertRaisesRegex(fairway.Invalid, "contiguous"):
             self.context.register(torch.zeros(8, 8).t())
 
+    @unittest.skipIf(numpy is None, "numpy is not installed")
+    def test_registered_tensors_cannot_be_resized(self):
+        for tensor in (torch.zeros(64), torch.zeros(64, dtype=torch.bfloat16), torch.tensor(1.5),
+                       torch.zeros(4, 8)[2:]):
+            there = self.owner.register(tensor)
+            self.assertEqual(len(there), tensor.numel() * tensor.element_size())
+            for resize in (lambda: tensor.resize_(1 << 16),
+                           lambda: tensor.untyped_storage().resize_(0)):
+                with self.assertRaisesRegex(RuntimeError, "not resizable"):
+                    resize()
+        with self.assertRaisesRegex(fairway.Invalid, "no bytes"):
+            self.owner.register(torch.zeros(0))
+
+    @unittest.skipIf(numpy is None, "numpy is not installed")
+    def test_bytes_of_a_tensor_stay_when_it_is_given_others(self):
+        def set_storage(tensor):
+            tensor.set_(torch.zeros(4, dtype=torch.uint8).untyped_storage())
+
+        def set_data(tensor):
+            tensor.data = torch.zeros(4, dtype=torch.uint8)
+
+        for change in (set_storage, set_data):
+            # The system takes memory of this size back at once when PyTorch frees it.
+            tensor = torch.zeros(1 << 26, dtype=torch.uint8)
+            address = tensor.data_ptr() + (1 << 25)
+            there = self.owner.register(tensor, rights="rw")
+            change(tensor)
+            gc.collect()
+            self.assertTrue(_is_mapped(address), change.__name__)
+            here = self.context.register(bytearray(b"late"))
+            self.peer.write(here, there.key, 1 << 25)
+            self.assertEqual(bytes(there[1 << 25:(1 << 25) + 4]), b"late")
+
+    def test_tensors_that_are_only_looked_up_may_be_resized(self):
+        tensor = torch.zeros(8)
+        with self.assertRaisesRegex(fairway.Invalid, "in no open segment"):
+            self.peer.write(tensor, self.owner.register(32).key)
+        tensor.resize_(1 << 16)
+        self.assertEqual(tensor.numel(), 1 << 16)
+
+
+def _is_mapped(address):
+    with open("/proc/self/maps", encoding="ascii") as maps:
+        for line in maps:
+            start, end = (int(bound, 16) for bound in line.split()[0].split("-"))
+            if start <= address < end:
+                return True
+    return False
+
 
 if __name__ == "__main__":
     unittest.main()
