@@ -67,10 +67,14 @@ def sweep(workload: Any = "permutation", *, seeds: "Union[int, Iterable[int]]" =
 
 
 def write_csv(rows: "Iterable[dict[str, Any]]", path: "Union[str, os.PathLike[str]]") -> None:
-    """Writes rows of `sweep` to a file: parameters first, then results; lists are left out."""
-    flat = [{**{name: _text(value) for name, value in row.items() if name != "result"},
+    """Writes rows of `sweep` to a file: parameters first, then results; lists are left out.
+
+    True and False are `true` and `false`, which pandas and polars read as such.
+    """
+    flat = [{**{name: value for name, value in row.items() if name != "result"},
              **_flat(row["result"])} for row in rows]
     names = list(dict.fromkeys(name for row in flat for name in row))
+    flat = [{name: _cell(value) for name, value in row.items()} for row in flat]
     with open(path, "w", newline="", encoding="utf-8") as out:
         writer = csv.DictWriter(out, names)
         writer.writeheader()
@@ -103,6 +107,13 @@ def _take(futures: "list[Any]", each: "Optional[Callable[[dict[str, Any]], Any]]
     try:
         for future in futures:
             rows.append(future.result())
+def _cell(value: Any) -> Any:
+    """A value in a form that other programs read from a file."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _text(value) if isinstance(value, tuple) else value
+
+
             if each is not None:
                 each(rows[-1])
     except BaseException:

@@ -8,6 +8,16 @@ import unittest
 
 import fairway
 
+try:
+    import pandas
+except ImportError:
+    pandas = None
+
+try:
+    import polars
+except ImportError:
+    polars = None
+
 SMALL = {"nodes": 16, "bytes": "20K"}
 
 
@@ -74,6 +84,20 @@ class SweepTest(unittest.TestCase):
         self.assertEqual([row["hosts_per_leaf"] for row in table], ["4", "8"])
         for row, line in zip(rows, table):
             self.assertEqual(float(line["fct_us.p99"]), row["result"]["fct_us"]["p99"])
+
+    def test_truth_values_of_a_table_are_read_as_such(self):
+        rows = fairway.sweep(end=["3us", "1s"], check=True, **SMALL)
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory, "sweep.csv")
+            fairway.write_csv(rows, path)
+            with open(path, newline="", encoding="utf-8") as lines:
+                table = list(csv.DictReader(lines))
+            self.assertEqual([row["complete"] for row in table], ["false", "true"])
+            self.assertEqual([row["check"] for row in table], ["true", "true"])
+            for library in (pandas, polars):
+                if library is not None:
+                    read = library.read_csv(path)
+                    self.assertEqual(list(read["complete"] == False), [True, False])  # noqa: E712
 
     def test_what_is_wrong_is_said(self):
         with self.assertRaisesRegex(fairway.SweepError, "1001 hosts|no three-tier"):
