@@ -16,40 +16,47 @@ from ._sweep import SweepError, _flat, _text, _values, sweep
 
 __all__ = ["Rows", "SweepError", "run"]
 
-_INTEGERS = ("seed", "flow", "source", "destination", "bytes")
+_INTEGERS = ("seed", "flow", "source", "destination", "bytes", "rank", "host", "call")
 
 
-def run(workload: Any = "permutation", *, hosts: Any = None, flows: bool = False, seeds: Any = 1,
-        **settings: Any) -> Rows:
+def run(workload: Any = "permutation", *, hosts: Any = None, flows: Any = False,
+        per_flow: bool = False, seeds: Any = 1, **settings: Any) -> Rows:
     """Runs the simulator for every combination of parameters.
 
     Args:
         workload: A workload or a scenario file of `fairway sim`; or a list of them.
         hosts: Number of hosts, as `nodes`; or a list of them.
-        flows: Whether there is a row for each flow, instead of one for each run.
-        seeds: Number of seeds (from 1 on), or a list of them.
+        flows: True: as `per_flow`. A number, or a list of them: the tool's setting, the number of
+            flows of such workloads as `websearch`.
+        per_flow: Whether there is a row for each flow, instead of one for each run.
+        seeds: Number of seeds (from `seed` on, or from 1), or a list of them.
         **settings: Settings of `fairway sim` by their names, with `_` for `-`, as for
             `fairway.sweep`: a list has a run for each of its values.
 
     Returns:
         A row for each run: the parameters that were given, `workload`, `seed`, `complete`, and the
         figures of `fairway sim --json`, with names such as `completion_us` and `fct_us.p99`; these
-        times are None in a run whose flows have not all completed. With `flows`, a row for each
+        times are None in a run whose flows have not all completed. With `per_flow`, a row for each
         flow: the parameters, `flow`, `source`, `destination`, `bytes`, the times `started_us` and
         `completed_us` of the simulation, and `fct_us`, the time between them; a flow that has not
-        completed has None there.
+        completed has None there. Collective operations that run as ranks have a row for each call
+        of each rank, with `rank`, `host` and `call`, and the same times.
 
     Raises:
         SweepError: The tool is not there, or refuses the settings; the message says why.
         ValueError: Both `hosts` and `nodes` were given.
     """
+    if isinstance(flows, bool):
+        per_flow = per_flow or flows
+    else:
+        settings = {"flows": flows, **settings}
     if hosts is not None:
         if "nodes" in settings:
             raise ValueError("hosts and nodes are both the number of hosts: pass one of them")
         settings = {"nodes": hosts, **settings}
     names = [name for name, value in settings.items() if len(_values(value)) > 1]
     names += ["workload"] if len(_values(workload)) > 1 else []
-    if not flows:
+    if not per_flow:
         return Rows([_summary(row) for row in sweep(workload, seeds=seeds, **settings)], names)
     with tempfile.TemporaryDirectory(prefix="fairway-sim-") as directory:
         return Rows(_flows(workload, seeds, settings, pathlib.Path(directory)), names)
@@ -188,6 +195,8 @@ def _flow(line: "dict[str, str]") -> "dict[str, Any]":
     row: "dict[str, Any]" = {}
     for name, text in line.items():
         if name.endswith("_ps"):
+            # A call ends, and a flow completes.
+            name = "completed_ps" if name == "ended_ps" else name
             row[name[:-3] + "_us"] = int(text) / 1e6 if text else None
         else:
             row[name] = int(text) if name in _INTEGERS else text

@@ -43,6 +43,21 @@ class SimTest(unittest.TestCase):
             self.assertEqual(len(times), run["flows"])
         self.assertEqual({row["bytes"] for row in rows}, {20480})
 
+    def test_calls_of_a_collective_have_rows(self):
+        rows = fairway.sim.run("ring-allreduce", flows=True, seeds=2, **SMALL)
+        self.assertEqual([(row["seed"], row["rank"]) for row in rows],
+                         [(seed, rank) for seed in (1, 2) for rank in range(16)])
+        for row in rows:
+            self.assertIsInstance(row["host"], int)
+            self.assertAlmostEqual(row["fct_us"], row["completed_us"] - row["started_us"], 5)
+
+    def test_number_of_flows_is_a_setting(self):
+        rows = fairway.sim.run("websearch", hosts=16, flows=[5, 9])
+        self.assertEqual([row["flows_completed"] for row in rows], [5, 9])
+        self.assertEqual(rows.varied, ["flows"])
+        rows = fairway.sim.run("websearch", hosts=16, flows=5, per_flow=True)
+        self.assertEqual([row["flow"] for row in rows], list(range(5)))
+
     def test_flow_that_did_not_end_has_no_time(self):
         rows = fairway.sim.run(flows=True, end="3us", **SMALL)
         self.assertEqual([row["fct_us"] for row in rows], [None] * 16)
