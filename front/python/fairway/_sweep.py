@@ -26,7 +26,7 @@ def sweep(workload: Any = "permutation", *, seeds: "Union[int, Iterable[int]]" =
 
     Args:
         workload: A workload or a scenario file; or a list of them.
-        seeds: How many (from 1 on), or which.
+        seeds: How many (from `seed` on, or from 1), or a list of them.
         file: The trace of workload `trace`; or a list of them.
         executor: Where runs go: anything with `submit(function, argument)` that gives futures, as a
             `concurrent.futures.Executor` or a Dask client. None: processes of this machine.
@@ -37,6 +37,7 @@ def sweep(workload: Any = "permutation", *, seeds: "Union[int, Iterable[int]]" =
         each: Called with every row as it is taken, in order.
         **settings: Settings of the tool by their names, with `_` for `-`. A list (or range) is a
             dimension of the sweep; a tuple is given several times; True and False are on and off.
+            `seed` is the first seed, or a list of all.
 
     Returns:
         A dictionary for each run, in the order of the product, seeds fastest: the parameters that
@@ -45,13 +46,13 @@ def sweep(workload: Any = "permutation", *, seeds: "Union[int, Iterable[int]]" =
 
     Raises:
         SweepError: The tool is not there, refuses the settings, or took too long.
-        ValueError: Nothing is to be run.
+        ValueError: Nothing is to be run, or `seed` and `seeds` both list seeds.
     """
+    numbers, settings = seeds_of(seeds, settings)
     if file is not None:
         settings = {"file": file, **settings}
     names = ["workload", *settings]
     dimensions = [_values(workload), *map(_values, settings.values())]
-    numbers = list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds)
     if not numbers or not all(dimensions):
         empty = [name for name, values in zip(names, dimensions) if not values] or ["seeds"]
         raise ValueError(f"{empty[0]} has no value, so nothing would be run")
@@ -73,12 +74,27 @@ def write_csv(rows: "Iterable[dict[str, Any]]", path: "Union[str, os.PathLike[st
     """
     flat = [{**{name: value for name, value in row.items() if name != "result"},
              **_flat(row["result"])} for row in rows]
-    names = list(dict.fromkeys(name for row in flat for name in row))
     flat = [{name: _cell(value) for name, value in row.items()} for row in flat]
+    names = list(dict.fromkeys(name for row in flat for name in row))
     with open(path, "w", newline="", encoding="utf-8") as out:
         writer = csv.DictWriter(out, names)
         writer.writeheader()
         writer.writerows(flat)
+
+
+def seeds_of(seeds: "Union[int, Iterable[int]]", settings: "dict[str, Any]"
+             ) -> "tuple[list[int], dict[str, Any]]":
+    """The seeds that are run, and the settings without `seed`."""
+    others = {name: value for name, value in settings.items() if name != "seed"}
+    first = settings.get("seed", 1)
+    if isinstance(seeds, int) and not isinstance(first, (list, range)):
+        return list(range(int(first), int(first) + seeds)), others
+    if "seed" not in settings:
+        return list(seeds), others  # type: ignore[arg-type]
+    if seeds != 1:
+        raise ValueError(f"seed={first!r} and seeds={seeds!r} both say which seeds are run: pass "
+                         "one of them, or the first as seed and their number as seeds")
+    return list(first), others
 
 
 def _values(value: Any) -> "list[Any]":
@@ -89,6 +105,13 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return ";".join(map(_text, value)) if isinstance(value, tuple) else str(value)
+
+
+def _cell(value: Any) -> Any:
+    """A value in a form that other programs read from a file."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _text(value) if isinstance(value, tuple) else value
 
 
 def _flat(value: "dict[str, Any]", before: str = "") -> "dict[str, Any]":
@@ -107,13 +130,6 @@ def _take(futures: "list[Any]", each: "Optional[Callable[[dict[str, Any]], Any]]
     try:
         for future in futures:
             rows.append(future.result())
-def _cell(value: Any) -> Any:
-    """A value in a form that other programs read from a file."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return _text(value) if isinstance(value, tuple) else value
-
-
             if each is not None:
                 each(rows[-1])
     except BaseException:

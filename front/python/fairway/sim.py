@@ -12,7 +12,7 @@ import pathlib
 import tempfile
 from typing import Any, Dict, List, Optional, Union
 
-from ._sweep import SweepError, _flat, _text, _values, sweep
+from ._sweep import SweepError, _flat, _text, _values, seeds_of, sweep
 
 __all__ = ["Rows", "SweepError", "run"]
 
@@ -44,7 +44,7 @@ def run(workload: Any = "permutation", *, hosts: Any = None, flows: Any = False,
 
     Raises:
         SweepError: The tool is not there, or refuses the settings; the message says why.
-        ValueError: Both `hosts` and `nodes` were given.
+        ValueError: Both `hosts` and `nodes` were given, or two lists of seeds.
     """
     if isinstance(flows, bool):
         per_flow = per_flow or flows
@@ -54,6 +54,7 @@ def run(workload: Any = "permutation", *, hosts: Any = None, flows: Any = False,
         if "nodes" in settings:
             raise ValueError("hosts and nodes are both the number of hosts: pass one of them")
         settings = {"nodes": hosts, **settings}
+    seeds, settings = seeds_of(seeds, settings)
     names = [name for name, value in settings.items() if len(_values(value)) > 1]
     names += ["workload"] if len(_values(workload)) > 1 else []
     if not per_flow:
@@ -185,9 +186,8 @@ def _points(workload: Any, seeds: Any, settings: "dict[str, Any]") -> Any:
     import itertools
     names = ["workload", *settings]
     dimensions = [_values(value) for value in (workload, *settings.values())]
-    numbers = range(1, seeds + 1) if isinstance(seeds, int) else seeds
     for point in itertools.product(*dimensions):
-        for seed in numbers:
+        for seed in seeds:
             yield dict(zip(names, point)), seed
 
 

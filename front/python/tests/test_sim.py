@@ -58,6 +58,17 @@ class SimTest(unittest.TestCase):
         rows = fairway.sim.run("websearch", hosts=16, flows=5, per_flow=True)
         self.assertEqual([row["flow"] for row in rows], list(range(5)))
 
+    def test_seeds_can_be_named(self):
+        for arguments, seeds in [({"seed": 5}, [5]), ({"seed": [7, 5]}, [7, 5]),
+                                 ({"seed": 5, "seeds": 2}, [5, 6]), ({"seeds": [4, 9]}, [4, 9])]:
+            rows = fairway.sim.run("incast", senders=3, **arguments, **SMALL)
+            self.assertEqual([row["seed"] for row in rows], seeds)
+            self.assertEqual(rows.varied, [])
+            flows = fairway.sim.run("incast", senders=3, per_flow=True, **arguments, **SMALL)
+            self.assertEqual([row["seed"] for row in flows[::3]], seeds)
+        with self.assertRaisesRegex(ValueError, "both say which seeds"):
+            fairway.sim.run(seed=[5], seeds=[5])
+
     def test_flow_that_did_not_end_has_no_time(self):
         rows = fairway.sim.run(flows=True, end="3us", **SMALL)
         self.assertEqual([row["fct_us"] for row in rows], [None] * 16)

@@ -85,6 +85,16 @@ class SweepTest(unittest.TestCase):
         for row, line in zip(rows, table):
             self.assertEqual(float(line["fct_us.p99"]), row["result"]["fct_us"]["p99"])
 
+    def test_seeds_are_those_that_were_named(self):
+        for arguments, seeds in [({"seed": 5}, [5]), ({"seed": [5, 6, 7]}, [5, 6, 7]),
+                                 ({"seed": 5, "seeds": 2}, [5, 6]), ({"seeds": 2}, [1, 2])]:
+            rows = fairway.sweep("incast", senders=3, **arguments, **SMALL)
+            self.assertEqual([row["seed"] for row in rows], seeds)
+            self.assertEqual([row["result"]["seed"] for row in rows], seeds)
+        for arguments in ({"seed": [5], "seeds": 2}, {"seed": 5, "seeds": [5, 6]}):
+            with self.assertRaisesRegex(ValueError, "both say which seeds"):
+                fairway.sweep(**arguments)
+
     def test_truth_values_of_a_table_are_read_as_such(self):
         rows = fairway.sweep(end=["3us", "1s"], check=True, **SMALL)
         with tempfile.TemporaryDirectory() as directory:
