@@ -1,7 +1,8 @@
 //! Tables of objects to which C holds handles. A handle is a number in the form of a pointer that
-//! is never followed. Freed and invalid handles are recognised.
+//! is never followed. Freed and invalid handles are recognised, also those of earlier tables.
 
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A table of objects by number. Handles of tables with different `kind`s differ.
 pub(crate) struct Slots<T> {
@@ -14,6 +15,10 @@ struct Entry<T> {
     generation: u32,
     value: Option<T>,
 }
+
+/// Number of the next object, of any table. Objects of the same index differ by it, also those that
+/// `RVMA_Finalize` has freed from those after the next `RVMA_Init`.
+static NEXT_GENERATION: AtomicU32 = AtomicU32::new(0);
 
 /// Handles have 64 bits: 28 for the index, 4 for the kind, 32 for the generation.
 const KIND_SHIFT: u32 = 28;
@@ -34,8 +39,9 @@ impl<T> Slots<T> {
             (self.entries.len() - 1) as u32
         });
         let entry = &mut self.entries[index as usize];
-        entry.value = Some(value);
-        (entry.generation as usize) << GENERATION_SHIFT | self.kind << KIND_SHIFT | index as usize
+        let generation = NEXT_GENERATION.fetch_add(1, Ordering::Relaxed);
+        *entry = Entry { generation, value: Some(value) };
+        (generation as usize) << GENERATION_SHIFT | self.kind << KIND_SHIFT | index as usize
     }
 
     pub(crate) fn get_mut(&mut self, handle: usize) -> Option<&mut T> {
@@ -43,9 +49,7 @@ impl<T> Slots<T> {
     }
 
     pub(crate) fn remove(&mut self, handle: usize) -> Option<T> {
-        let entry = self.entry(handle)?;
-        let value = entry.value.take()?;
-        entry.generation = entry.generation.wrapping_add(1);
+        let value = self.entry(handle)?.value.take()?;
         self.free.push((handle & INDEX_MASK) as u32);
         Some(value)
     }
@@ -87,6 +91,17 @@ mod tests {
         assert_eq!(one.get_mut(first), None, "the slot's earlier owner");
         assert_eq!(one.get_mut(second).copied(), Some("second"));
         assert_eq!(one.iter_mut().count(), 1);
+    }
+
+    #[test]
+    fn handle_of_a_dropped_table_names_nothing_in_the_next_one() {
+        let first = Slots::new(1).insert("first");
+        let mut next = Slots::new(1);
+        let second = next.insert("second");
+        assert_eq!(second & INDEX_MASK, first & INDEX_MASK, "the same place");
+        assert_eq!(next.get_mut(first), None);
+        assert_eq!(next.remove(first), None);
+        assert_eq!(next.remove(second), Some("second"));
     }
 
     #[test]

@@ -191,6 +191,32 @@ static void null_and_nonsense_are_refused(void)
     EXPECT(RVMA_ERR_NOT_INIT, RVMA_Win_free(win));
 }
 
+static void handles_end_with_the_library(void)
+{
+    static char bytes[8] = "forward";
+    char room[8] = {0};
+    RVMA_Request earlier, later;
+    int done;
+    start();
+    RVMA_Win before = RVMA_Init_window(BOX(1), NULL, 1, RVMA_EPOCH_OPS);
+    CHECK(before != NULL);
+    OK(RVMA_Iput(bytes, 8, &self, BOX(1), NULL, &earlier)); /* waits for a buffer */
+    OK(RVMA_Finalize());
+
+    start();
+    RVMA_Win win = RVMA_Init_window(BOX(1), NULL, 1, RVMA_EPOCH_OPS);
+    CHECK(win != NULL && win != before);
+    OK(RVMA_Iput(bytes, 8, &self, BOX(1), NULL, &later));
+    CHECK(later != earlier);
+    EXPECT(RVMA_ERR_WINDOW, RVMA_Post_buffer(room, 8, NULL, before));
+    EXPECT(RVMA_ERR_WINDOW, RVMA_Win_free(before));
+    EXPECT(RVMA_ERR_REQUEST, RVMA_Test(&earlier, &done));
+    OK(RVMA_Post_buffer(room, 8, NULL, win));
+    OK(RVMA_Wait_request(&later, PATIENCE));
+    OK(RVMA_Finalize());
+    CHECK(memcmp(room, bytes, 8) == 0);
+}
+
 static void a_child_knows_that_it_is_one(void)
 {
     start();
@@ -214,6 +240,7 @@ int main(void)
     options_are_checked();
     the_environment_fills_in();
     null_and_nonsense_are_refused();
+    handles_end_with_the_library();
     a_child_knows_that_it_is_one();
     return 0;
 }
