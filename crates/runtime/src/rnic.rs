@@ -30,14 +30,16 @@
 //!
 //! **Trust.** A peer's queue pairs are accepted from a sender that has received a number at the IP
 //! address for which it speaks. An attacker that cannot read what is sent to an address cannot
-//! redirect packets to it. The keyed checks of the protocol apply to these datagrams as to all
-//! others.
+//! redirect packets to it. A host that introduces more queue pairs than are remembered displaces
+//! its own, and not those of hosts that have fewer. The keyed checks of the protocol apply to these
+//! datagrams as to all others.
 
 mod connect;
 mod connections;
 mod datapath;
 mod introduction;
 mod peers;
+mod sources;
 #[cfg(test)]
 mod tests;
 

@@ -8,13 +8,11 @@ use fairway_port::Address;
 use fairway_port::rnic::Gid;
 
 use super::introduction::{Introduction, Pair};
+use super::sources::{Sources, host};
 
-/// Maximum number of destinations that are remembered. Beyond it, all are forgotten and introduced
-/// again.
+/// Maximum number of destinations that are remembered. Beyond it, those that are not proven are
+/// forgotten and introduced again, and if all are proven, those of the host with the most.
 const DESTINATIONS_MAX: usize = 4096;
-/// Maximum number of queue pairs whose packets are accepted. Beyond it, all are forgotten until
-/// their next probe.
-const SOURCES_MAX: usize = 16_384;
 /// Maximum number of new destinations in a period, and its length in nanoseconds: packets may have
 /// any source address, and each answer to a new one costs a request.
 const NEW_MAX: u32 = 32;
@@ -97,8 +95,7 @@ impl Peer {
 pub(super) struct Peers {
     secret: RandomState,
     destinations: HashMap<Address, Peer>,
-    /// The addresses of the sockets that queue pairs belong to.
-    sources: HashMap<(Gid, u32), Address>,
+    sources: Sources,
     /// New destinations in the current period, and its begin.
     new: u32,
     since_ns: u64,
@@ -109,7 +106,7 @@ impl Peers {
         Peers {
             secret: RandomState::new(),
             destinations: HashMap::new(),
-            sources: HashMap::new(),
+            sources: Sources::default(),
             new: 0,
             since_ns: 0,
         }
@@ -140,7 +137,7 @@ impl Peers {
             return None;
         }
         if self.destinations.len() >= DESTINATIONS_MAX {
-            self.destinations.clear();
+            self.make_room(now_ns);
         }
         // Another socket of the same peer may be known already.
         let port = to.port();
@@ -151,6 +148,20 @@ impl Peers {
         let known = self.destinations.iter().find(is_same).map(|(_, peer)| peer.clone());
         self.destinations.insert(*to, known.unwrap_or_default());
         Some(())
+    }
+
+    /// Forgets destinations.
+    fn make_room(&mut self, now_ns: u64) {
+        self.destinations.retain(|_, peer| peer.is_proven(now_ns));
+        if self.destinations.len() < DESTINATIONS_MAX {
+            return;
+        }
+        let mut counts = HashMap::new();
+        for to in self.destinations.keys() {
+            *counts.entry(host(to)).or_insert(0) += 1;
+        }
+        let largest = counts.into_iter().max_by_key(|(_, count)| *count).map(|(host, _)| host);
+        self.destinations.retain(|to, _| Some(host(to)) != largest);
     }
 
     /// True if a message comes from the owner of the IP address for which it speaks.
@@ -219,9 +230,6 @@ impl Peers {
         if !self.is_genuine(message, message.seen) {
             return None;
         }
-        if self.sources.len() + message.pairs.len() > SOURCES_MAX {
-            self.sources.clear();
-        }
         for pair in &message.pairs {
             let address = with_scope(message.seen, pair.port, scope);
             self.sources.insert((gid, pair.number), address);
@@ -235,7 +243,7 @@ impl Peers {
     /// Returns the address of the socket that a queue pair belongs to, if its packets are accepted.
     #[inline]
     pub(super) fn source(&self, gid: Gid, number: u32) -> Option<Address> {
-        self.sources.get(&(gid, number)).copied()
+        self.sources.get((gid, number))
     }
 
     /// Has all peers introduced again, because a queue pair here has changed.

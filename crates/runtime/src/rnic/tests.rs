@@ -132,6 +132,74 @@ fn a_stranger_causes_few_requests() {
     assert!(peers.towards(SECOND, &address("10.1.0.1:1")).is_some(), "in the next period");
 }
 
+/// Handles probes from the host 10.0.0.9, which list so many queue pairs of the NIC `gid` that none
+/// of them has a number twice.
+fn probe_from_a_stranger(peers: &mut Peers, gid: [u8; 16], probes: u32) {
+    let seen = "10.0.0.9".parse().unwrap();
+    let echo = peers.nonce(seen);
+    for probe in 0..probes {
+        let number = |at| 16 * probe + at;
+        let pairs = (0..16).map(|at| Pair { port: 1, number: number(at) }).collect();
+        let message = Introduction { seen, gid, pairs, ..message(Kind::Probe, 6, echo) };
+        assert!(peers.probed((gid, number(0)), &message, 0).is_some());
+    }
+}
+
+#[test]
+fn host_with_very_many_queue_pairs_displaces_its_own_only() {
+    let mut peers = Peers::new();
+    let honest = message(Kind::Probe, 5, peers.nonce("10.0.0.1".parse().unwrap()));
+    let gid = honest.gid;
+    assert!(peers.probed((gid, 17), &honest, 0).is_some());
+    let probes = 5_000;
+    probe_from_a_stranger(&mut peers, [9; 16], probes);
+    assert_eq!(peers.source(gid, 17), Some(address("10.0.0.1:4000")));
+    assert_eq!(peers.source(gid, 0xAB_CDEF), Some(address("10.0.0.1:4001")));
+    let known = (0..16 * probes).filter(|number| peers.source([9; 16], *number).is_some());
+    let numbers: Vec<_> = known.collect();
+    assert!((8_000..16_384).contains(&numbers.len()), "{}", numbers.len());
+    assert_eq!(numbers.last(), Some(&(16 * probes - 1)), "the oldest are forgotten");
+    // A queue pair that is probed again becomes the newest of its host.
+    let again = Introduction { seen: "10.0.0.1".parse().unwrap(), gid: [9; 16], ..honest };
+    assert!(peers.probed(([9; 16], 17), &again, 0).is_some());
+    assert_eq!(peers.source([9; 16], 17), Some(address("10.0.0.1:4000")), "its new owner");
+    probe_from_a_stranger(&mut peers, [8; 16], probes);
+    assert_eq!(peers.source([9; 16], 17), Some(address("10.0.0.1:4000")));
+}
+
+#[test]
+fn new_destinations_displace_none_that_is_proven() {
+    // Few enough in a period that none is refused.
+    const STEP: u64 = 400_000;
+    let (mut peers, to) = (Peers::new(), address("10.0.0.2:4000"));
+    let own = peers.nonce("10.0.0.2".parse().unwrap());
+    let _ = peers.towards(0, &to).unwrap();
+    peers.proven(0, &to, &message(Kind::Proof, 77, own));
+    let other = |number: u16| address(&format!("10.1.{}.{}:1", number / 250, number % 250));
+    for number in 0..5_000 {
+        assert!(peers.towards(u64::from(number) * STEP, &other(number)).is_some());
+    }
+    assert!(peers.known(&to).is_some_and(|peer| peer.is_proven(2 * SECOND)));
+    assert!(peers.known(&other(4_999)).is_some() && peers.known(&other(0)).is_none());
+
+    // A host all of whose destinations are proven loses its own.
+    let stranger = "10.0.0.9".parse().unwrap();
+    let echo = peers.nonce(stranger);
+    for port in 1..=5_000 {
+        let now = 2 * SECOND + u64::from(port) * STEP;
+        if port % 1_000 == 0 {
+            peers.proven(now, &to, &message(Kind::Proof, 77, own));
+        }
+        let from = Address::from(SocketAddr::from((stranger, port)));
+        assert!(peers.towards(now, &from).is_some());
+        let pairs = vec![Pair { port, number: u32::from(port) }];
+        peers.proven(now, &from, &Introduction { pairs, ..message(Kind::Proof, 6, echo) });
+    }
+    assert!(peers.known(&to).is_some_and(|peer| peer.is_proven(4 * SECOND)));
+    let is_known = |port: u16| peers.known(&Address::from(SocketAddr::from((stranger, port))));
+    assert!(is_known(1).is_none() && is_known(5_000).is_some());
+}
+
 fn ends(text: &str) -> Ends {
     (0, address(text))
 }
