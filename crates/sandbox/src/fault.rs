@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::Engine;
 use crate::hook::Hook;
+use crate::limits::LOCALS_MAX;
 
 /// Why an instance was taken out of use.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,6 +84,8 @@ pub enum LoadError {
     TooLarge,
     /// The file is not WebAssembly, or uses a feature that is not allowed.
     Invalid(String),
+    /// A function has so many locals, parameters excluded, and at most 128 are allowed.
+    Locals(u64),
     /// The module imports something that the host does not have.
     Imports(String),
     /// The module lacks this export.
@@ -110,6 +113,11 @@ impl fmt::Display for LoadError {
                 write!(f, "it is larger than {} KiB", crate::MODULE_BYTES_MAX / 1024)
             }
             LoadError::Invalid(text) => write!(f, "it is no module that can be used here: {text}"),
+            LoadError::Locals(locals) => write!(
+                f,
+                "a function has {locals} locals, and at most {LOCALS_MAX} are allowed: compile the \
+                 module with optimization, or divide the function"
+            ),
             LoadError::Imports(name) => {
                 write!(f, "it imports {name}; policies can import only fairway.isqrt (i64) -> i64")
             }

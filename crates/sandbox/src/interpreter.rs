@@ -11,9 +11,10 @@ use crate::hook::{Hook, ROOT};
 use crate::limits::TABLE_MAX;
 use crate::{Fault, Reason};
 
-/// Size of a call's stack, in values. Larger locals trap, and the time to clear them for every call
-/// of an event stays small.
-const STACK_VALUES: usize = 2048;
+/// Size of a call's stack, in values. Each call sets all values of the called function (locals,
+/// constants and intermediate results), which costs no fuel. A function has at most these, so the
+/// time for it stays small.
+const STACK_VALUES: usize = 512;
 /// Maximum depth of nested calls.
 const RECURSION_MAX: usize = 128;
 /// Number of stacks that are kept for threads that call modules at the same time.

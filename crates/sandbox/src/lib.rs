@@ -33,6 +33,7 @@ mod hook;
 mod instance;
 mod interpreter;
 mod limits;
+mod locals;
 mod loss;
 mod machine;
 mod module;

@@ -12,3 +12,5 @@ pub const START_FUEL: u64 = 5_000_000;
 pub const MEMORY_BYTES_MAX: usize = 1 << 20;
 /// Maximum number of elements of its tables.
 pub(crate) const TABLE_MAX: usize = 1024;
+/// Maximum number of locals of a function, parameters excluded. The examples have up to 29.
+pub(crate) const LOCALS_MAX: u64 = 128;

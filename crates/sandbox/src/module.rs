@@ -7,6 +7,8 @@ use std::sync::Arc;
 use wasmi::{ExternType, ImportType, ValType};
 
 use crate::hook::{Hook, ROOT};
+use crate::limits::LOCALS_MAX;
+use crate::locals::most_locals;
 use crate::machine::Code;
 use crate::slot::Role;
 use crate::{Engine, LoadError, interpreter};
@@ -59,6 +61,11 @@ impl Module {
         }
         let invalid = |error: wasmi::Error| LoadError::Invalid(printable(&error.to_string()));
         let module = interpreter::translate(bytes).map_err(invalid)?;
+        let locals = most_locals(bytes)
+            .ok_or_else(|| LoadError::Invalid(String::from("its functions cannot be examined")))?;
+        if locals > LOCALS_MAX {
+            return Err(LoadError::Locals(locals));
+        }
         if let Some(import) = module.imports().find(|import| !is_offered(import)) {
             let name = format!("{}.{}", import.module(), import.name());
             return Err(LoadError::Imports(printable(&name)));

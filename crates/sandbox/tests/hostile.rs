@@ -82,18 +82,36 @@ fn calls_that_go_too_deep_or_need_too_much_stack_trap() {
         // Compiled code has no place for locals that are not used, and a wider stack.
         return;
     }
-    let locals = format!("(call $wide)) (func $wide (local {})", "i64 ".repeat(3_000));
-    let (fault, _) = fault_of(&with(ON_ACK, &locals));
+    let locals = "i64 ".repeat(120);
+    let chain: String =
+        (0..5).map(|at| format!("(func $f{at} (local {locals}) (call $f{}))", at + 1)).collect();
+    let nested = format!("(call $f0)) {chain} (func $f5");
+    let (fault, _) = fault_of(&with(ON_ACK, &nested));
+    assert_eq!(fault.reason, Reason::Trap("stack overflow"));
+    // A single function, by the results of instructions that are never executed.
+    let values = format!("{}{}", "(i32.load (i32.const 0)) ".repeat(600), "drop ".repeat(600));
+    let early = format!(
+        "(call $wide (i32.const 1))) (func $wide (param i32)
+        (if (local.get 0) (then return)) {values}"
+    );
+    let (fault, _) = fault_of(&with(ON_ACK, &early));
     assert_eq!(fault.reason, Reason::Trap("stack overflow"));
 }
 
 /// Calls of functions with many locals cost more than their single instruction.
 #[test]
 fn locals_do_not_escape_the_meter() {
-    let locals = "i64 ".repeat(500);
-    let wide = format!("(loop (call $wide) (br 0))) (func $wide (local {locals})");
-    let (fault, _) = fault_of(&with(ON_ACK, &wide));
+    let wide = |locals: usize| {
+        let locals = "i64 ".repeat(locals);
+        with(ON_ACK, &format!("(loop (call $wide) (br 0))) (func $wide (local {locals})"))
+    };
+    let (fault, _) = fault_of(&wide(128));
     assert_eq!(fault.reason, Reason::OutOfFuel);
+    for locals in [129, 1_900] {
+        let error = Module::load(&wide(locals)).expect_err("too many locals");
+        assert_eq!(error, LoadError::Locals(locals as u64));
+        assert!(error.to_string().contains(&format!("{locals} locals, and at most 128")));
+    }
 }
 
 #[test]
