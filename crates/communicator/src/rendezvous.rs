@@ -13,7 +13,10 @@ use std::time::{Duration, Instant};
 use visitors::{VISITORS_MAX, Visitors};
 
 /// First bytes of a connection to rank 0.
-const MAGIC: [u8; 4] = *b"FWR\x01";
+const MAGIC: [u8; 4] = *b"FWR\x02";
+/// First bytes of an answer to a rank that was started with another number of ranks, in the place
+/// of a record's length. The number of rank 0 follows.
+const REFUSAL: [u8; 4] = [0xFF; 4];
 /// Maximum length of a record and of a group's name, in bytes.
 const RECORD_MAX: u32 = 4096;
 /// Time between two attempts to reach rank 0, and between two looks of rank 0 for connections.
@@ -61,17 +64,24 @@ impl TcpRendezvous {
         listener.set_nonblocking(true).map_err(|error| self.failed("listen", &error))?;
         let mut roll = Roll::new(self.ranks, record);
         let mut visitors = Visitors::new();
+        let mut other = None;
         while !roll.is_complete() {
             let now = Instant::now();
             let accepted = accept(&listener, &mut visitors, now);
             let greetings = visitors.poll_greetings(now, self.group.as_bytes());
             // A rank that has ended meanwhile may come again.
             roll.drop_closed();
-            for (greeting, stream) in greetings {
-                roll.add(greeting, stream);
+            for (greeting, mut stream) in greetings {
+                if greeting.ranks == self.ranks {
+                    roll.add(greeting, stream);
+                } else {
+                    // The connection is new, so its buffer has room.
+                    let _ = stream.write_all(&refuse(self.ranks));
+                    other = Some(greeting);
+                }
             }
             if now > deadline && !roll.is_complete() {
-                return Err(self.missing(&roll.missing()));
+                return Err(self.missing(&roll.missing(), other));
             }
             if accepted == 0 {
                 std::thread::sleep(if visitors.is_empty() { RETRY } else { STEP });
@@ -88,10 +98,18 @@ impl TcpRendezvous {
         }
     }
 
-    fn missing(&self, missing: &[u32]) -> Error {
+    /// The error of rank 0 if ranks are missing; `other` came from a group of another size.
+    fn missing(&self, missing: &[u32], other: Option<Greeting>) -> Error {
         let missing: Vec<_> = missing.iter().map(ToString::to_string).collect();
+        let remedy = match other {
+            None => String::from("start them with this address"),
+            Some(Greeting { rank, ranks, .. }) => format!(
+                "rank {rank} came, but was started as one of {ranks} ranks; start all ranks with \
+                 the same number of ranks"
+            ),
+        };
         Error::Rendezvous(format!(
-            "ranks {} of {} did not come to {} in time: start them with this address",
+            "ranks {} of {} did not come to {} in time: {remedy}",
             missing.join(", "),
             self.ranks,
             self.address
@@ -103,7 +121,14 @@ impl TcpRendezvous {
         loop {
             let is_last = Instant::now() >= deadline;
             match self.try_ask(record, deadline) {
-                Ok(records) => return Ok(records),
+                Ok(Asked::Records(records)) => return Ok(records),
+                Ok(Asked::Refused(ranks)) => {
+                    return Err(Error::Rendezvous(format!(
+                        "rank {} was started as one of {} ranks, but rank 0 at {} as one of \
+                         {ranks}; start all ranks with the same number of ranks",
+                        self.rank, self.ranks, self.address
+                    )));
+                }
                 Err(error) if is_last => return Err(self.failed("find rank 0", &error)),
                 Err(_) => std::thread::sleep(RETRY),
             }
@@ -151,13 +176,31 @@ impl TcpRendezvous {
         Err(last)
     }
 
-    fn try_ask(&self, record: &[u8], deadline: Instant) -> io::Result<Vec<Vec<u8>>> {
+    fn try_ask(&self, record: &[u8], deadline: Instant) -> io::Result<Asked> {
         let stream = self.connect(deadline)?;
         // Rank 0 answers when all ranks have come.
         let mut stream = Timed { stream, deadline };
-        stream.write_all(&greet(self.group.as_bytes(), self.rank, record))?;
-        (0..self.ranks).map(|_| read_record(&mut stream)).collect()
+        let own = (self.rank, self.ranks);
+        stream.write_all(&greet(self.group.as_bytes(), own, record))?;
+        let mut first = [0; 4];
+        stream.read_exact(&mut first)?;
+        if first == REFUSAL {
+            let mut ranks = [0; 4];
+            stream.read_exact(&mut ranks)?;
+            return Ok(Asked::Refused(u32::from_be_bytes(ranks)));
+        }
+        let mut answer = first.chain(stream);
+        let records: io::Result<_> = (0..self.ranks).map(|_| read_record(&mut answer)).collect();
+        records.map(Asked::Records)
     }
+}
+
+/// The answer of rank 0.
+enum Asked {
+    /// The records of all ranks.
+    Records(Vec<Vec<u8>>),
+    /// The number of ranks with which rank 0 was started, which is another one.
+    Refused(u32),
 }
 
 /// Accepts connections. Returns their number.
@@ -262,16 +305,24 @@ fn is_temporary(error: &io::Error) -> bool {
 #[derive(Debug, PartialEq, Eq)]
 struct Greeting {
     rank: u32,
+    /// The number of ranks with which it was started.
+    ranks: u32,
     record: Vec<u8>,
 }
 
 /// The bytes of a [`Greeting`] to a group's rank 0.
-fn greet(group: &[u8], rank: u32, record: &[u8]) -> Vec<u8> {
+fn greet(group: &[u8], (rank, ranks): (u32, u32), record: &[u8]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     put_record(&mut bytes, group);
     bytes.extend_from_slice(&rank.to_be_bytes());
+    bytes.extend_from_slice(&ranks.to_be_bytes());
     put_record(&mut bytes, record);
     bytes
+}
+
+/// The answer to a rank that was started with another number of ranks than rank 0.
+fn refuse(ranks: u32) -> Vec<u8> {
+    [REFUSAL, ranks.to_be_bytes()].concat()
 }
 
 /// Parses the bytes of a greeting that have arrived. `None`: more must follow.
@@ -289,9 +340,11 @@ fn parse(bytes: &[u8], group: &[u8]) -> io::Result<Option<Greeting>> {
         if theirs != group {
             return Err(io::Error::other("a rank of another group"));
         }
-        let mut rank = [0; 4];
+        let (mut rank, mut ranks) = ([0; 4], [0; 4]);
         rest.read_exact(&mut rank)?;
-        Ok(Greeting { rank: u32::from_be_bytes(rank), record: read_record(&mut rest)? })
+        rest.read_exact(&mut ranks)?;
+        let (rank, ranks) = (u32::from_be_bytes(rank), u32::from_be_bytes(ranks));
+        Ok(Greeting { rank, ranks, record: read_record(&mut rest)? })
     };
     match read() {
         Ok(greeting) => Ok(Some(greeting)),
@@ -315,4 +368,19 @@ fn read_record(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut record = vec![0; length as usize];
     stream.read_exact(&mut record)?;
     Ok(record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rank_0_names_the_rank_of_a_group_of_another_size() {
+        let rendezvous = TcpRendezvous::new("127.0.0.1:4820", "test", 0, 2);
+        let greeting = parse(&greet(b"test", (1, 3), b"record"), b"test").expect("a rank");
+        assert!(greeting.is_some());
+        let error = rendezvous.missing(&[1], greeting).to_string();
+        assert!(error.contains("ranks 1 of 2 did not come"), "{error}");
+        assert!(error.contains("rank 1 came, but was started as one of 3 ranks"), "{error}");
+    }
 }

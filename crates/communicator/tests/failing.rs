@@ -155,7 +155,7 @@ fn strangers_at_the_rendezvous_do_no_harm() {
             }
         };
         let first = scope.spawn(meet(0, "right"));
-        for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"FWR\x01\xff\xff\xff\xff", b""] {
+        for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"FWR\x02\xff\xff\xff\xff", b""] {
             let mut stream = connect(&address);
             // Rank 0 may have refused the first bytes already.
             let _ = stream.write_all(bytes);
@@ -204,7 +204,7 @@ fn rank_0_gives_up_in_time_although_a_stranger_goes_on_sending() {
             }
         });
         let mut stream = connect(&address);
-        let _ = stream.write_all(b"FWR\x01\x00\x00\x10\x00");
+        let _ = stream.write_all(b"FWR\x02\x00\x00\x10\x00");
         assert!(dribble(stream, &end), "rank 0 waits for the stranger");
         let error = first.join().expect("no panic").unwrap_err();
         assert!(error.to_string().contains("ranks 1 of 2 did not come"), "{error}");
@@ -256,6 +256,29 @@ fn ranks_that_do_not_come_are_named() {
     let mut rendezvous = TcpRendezvous::new(&free_address(), "alone", 0, 3);
     let error = rendezvous.exchange(b"record", Duration::from_millis(50)).unwrap_err();
     assert!(error.to_string().contains("ranks 1, 2 of 3 did not come"), "{error}");
+}
+
+#[test]
+fn rank_of_a_group_of_another_size_is_refused_and_the_group_goes_on() {
+    let address = free_address();
+    let timeout = Duration::from_secs(60);
+    let join = |rank: u32, ranks: u32| {
+        let mut rendezvous = TcpRendezvous::new(&address, "test", rank, ranks);
+        rendezvous.exchange(&[rank as u8], timeout)
+    };
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| join(0, 2));
+        for ranks in [1, 3] {
+            let error = join(1, ranks).unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("rank 1 was started as one of {ranks} ranks")),
+                "{error}"
+            );
+            assert!(error.contains("rank 0 at") && error.contains("as one of 2;"), "{error}");
+        }
+        assert_eq!(join(1, 2).expect("it has come"), [[0], [1]]);
+        assert_eq!(first.join().expect("no panic").expect("all have come"), [[0], [1]]);
+    });
 }
 
 #[test]

@@ -96,7 +96,8 @@ mod tests {
     }
 
     fn add(roll: &mut Roll<Stream>, rank: u32, name: u32, is_closed: bool) {
-        roll.add(Greeting { rank, record: vec![name as u8] }, Stream { name, is_closed });
+        let greeting = Greeting { rank, ranks: 3, record: vec![name as u8] };
+        roll.add(greeting, Stream { name, is_closed });
     }
 
     #[test]

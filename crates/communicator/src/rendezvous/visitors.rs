@@ -108,7 +108,7 @@ mod tests {
     }
 
     fn greeting(rank: u32, step: usize) -> Slow {
-        let bytes = greet(b"group", rank, &[rank as u8; 9]);
+        let bytes = greet(b"group", (rank, 9), &[rank as u8; 9]);
         Slow { bytes, step }
     }
 
@@ -120,7 +120,7 @@ mod tests {
         visitors.add(start, greeting(2, 0));
         visitors.add(start, greeting(3, 4096));
         let complete = visitors.poll_greetings(start, b"group");
-        let [(Greeting { rank: 3, record }, _)] = &complete[..] else { panic!("only rank 3") };
+        let [(Greeting { rank: 3, record, .. }, _)] = &complete[..] else { panic!("only rank 3") };
         assert_eq!(record, &[3; 9]);
         for second in 1..5 {
             let now = start + Duration::from_secs(second);
@@ -143,7 +143,7 @@ mod tests {
         }
         let complete = visitors.poll_greetings(start, b"group");
         assert_eq!(complete.len(), 1);
-        assert_eq!(complete[0].0, Greeting { rank: 7, record: vec![7; 9] });
+        assert_eq!(complete[0].0, Greeting { rank: 7, ranks: 9, record: vec![7; 9] });
     }
 
     #[test]
