@@ -103,6 +103,7 @@ fn start(
     let limits = limits(slot);
     let seed = super::random()?;
     let mut host = RoceDevice::new(&limits, &profile(options, received), seed);
+    host.shuffle_numbers(super::random()?);
     host.set_scheduler(clock::now(), scheduler(options)?);
     let parts = assemble(opened)?;
     let core = RoceCore::new(host, parts.network);

@@ -27,7 +27,8 @@
 //! operations posted behind a READ from changing the memory that it reads; `responder::unconnected`
 //! is the receiving side of UC and UD; `state` has the states of a queue pair; `completions` are
 //! its completion queues; `flow` has what a scheduler lets a queue pair send; `rate_control` says
-//! which policies queue pairs can follow; `keys` draws R_Keys.
+//! which policies queue pairs can follow; `keys` draws R_Keys, and `shuffle` the order of queue pair
+//! numbers.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -64,6 +65,7 @@ mod resources;
 mod respond;
 mod responder;
 mod shared;
+mod shuffle;
 mod state;
 mod usage;
 mod window;
@@ -80,6 +82,7 @@ pub use injected_bug::InjectedBug;
 pub use keys::{KEY_TAG_BITS, key_tag};
 pub use limits::{Limits, OutOfOrder, Profile, READ_DEPTH_MAX};
 pub use rate_control::RateControl;
+pub use shuffle::shuffled;
 pub use state::QueuePairState;
 
 #[cfg(test)]

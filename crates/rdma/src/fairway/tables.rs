@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fairway::embed::Core;
 use fairway_roce::{
-    Completion, Event, QueuePairConfig, QueuePairState, ReceiveQueueId, Status, Transport,
+    Completion, Event, QueuePairConfig, QueuePairState, ReceiveQueueId, Status, Transport, shuffled,
 };
 use fairway_ub::wire::{Instant, JettyId, Qpn};
 use fairway_ub::{CompletionQueueId, JettyConfig, LocalRange, SegmentId};
@@ -47,7 +47,10 @@ pub(crate) struct Verbs {
     pub(super) nothing: LocalRange,
     /// Queue pairs, by the lower bits of their numbers.
     pub(super) pairs: Vec<Option<Box<QueuePair>>>,
-    next_local: u32,
+    /// The lower bits that numbers of queue pairs may have, in the order in which they are used.
+    locals: Vec<u32>,
+    /// Index, in that list, of those to be tried next.
+    next_local: usize,
     /// Counts the lives of queue pairs.
     pub(super) lives: u32,
     pub(super) queues: Vec<Option<CompletionQueue>>,
@@ -122,7 +125,8 @@ impl Verbs {
             engine_queue,
             nothing,
             pairs: Vec::new(),
-            next_local: FIRST_LOCAL,
+            locals: shuffled(FIRST_LOCAL, PAIRS_MAX, crate::random()?),
+            next_local: 0,
             lives: 0,
             queues: Vec::new(),
             shared: Vec::new(),
@@ -305,16 +309,14 @@ impl Verbs {
 
     /// Returns a free number. Numbers stay unused as long as possible before they are reused.
     fn free_local(&mut self) -> Option<u32> {
-        for step in 0..PAIRS_MAX {
-            let local = (self.next_local + step) % PAIRS_MAX;
-            if local < FIRST_LOCAL {
-                continue;
-            }
+        for step in 0..self.locals.len() {
+            let at = (self.next_local + step) % self.locals.len();
+            let local = self.locals[at];
             if self.pairs.len() <= local as usize {
                 self.pairs.resize_with(local as usize + 1, || None);
             }
             if self.pairs[local as usize].is_none() {
-                self.next_local = local + 1;
+                self.next_local = at + 1;
                 return Some(local);
             }
         }

@@ -23,6 +23,8 @@ pub struct Manager {
     slot: u8,
     names: NewNames,
     pub(super) records: Pool<Record>,
+    /// Number of records that were ever opened.
+    opened: u64,
     /// The record of each connection id in use.
     by_name: BTreeMap<ConnectionId, Index<Record>>,
     pub(super) listeners: Vec<Listener>,
@@ -55,6 +57,7 @@ impl Manager {
             slot,
             names: NewNames::new(slot, seed),
             records: Pool::new(limits.connections),
+            opened: 0,
             by_name: BTreeMap::new(),
             listeners: Vec::with_capacity(limits.listeners as usize),
             listener_next: 0,
@@ -200,9 +203,9 @@ impl Manager {
 
     /// Handles the peer's first packet if it comes before the RTU, which it can replace (12.9.7.2:
     /// communication established).
-    pub fn establish(&mut self, _now: Instant, id: ConnectionId) -> Result<(), CommandError> {
+    pub fn establish(&mut self, now: Instant, id: ConnectionId) -> Result<(), CommandError> {
         let index = self.find_in(id, &[State::Accepting])?;
-        self.records[index].is_proven = true;
+        self.prove(now, index);
         self.established(index, [0; ReadyToUse::PRIVATE_LEN]);
         Ok(())
     }
@@ -355,6 +358,8 @@ impl Manager {
         }
         let index = self.records.add(record).ok_or(CommandError::Limit("connections"))?;
         let id = self.names.draw(|id| self.by_name.contains_key(&id));
+        self.opened += 1;
+        self.records[index].opened = self.opened;
         self.records[index].id = id;
         self.by_name.insert(id, index);
         Ok(index)

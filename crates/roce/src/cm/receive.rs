@@ -53,7 +53,7 @@ impl Manager {
             Message::Acknowledgement(message) => self.handle_acknowledgement(now, from, message),
             Message::Reject(reject) => self.handle_reject(now, from, reject),
             Message::Reply(reply) => self.handle_reply(from, reply),
-            Message::ReadyToUse(ready) => self.handle_ready(from, ready),
+            Message::ReadyToUse(ready) => self.handle_ready(now, from, ready),
             Message::Disconnect(disconnect) => self.handle_disconnect(now, origin, disconnect),
             Message::Disconnected(message) => self.handle_disconnected(now, from, message),
             Message::ServiceRequest(request) => self.handle_query(origin, request),
@@ -79,7 +79,6 @@ impl Manager {
             self.refuse_request(origin, request, Reason::INVALID_GID);
             return Err(DropReason::Address);
         }
-        self.end_stale(now, from, request);
         let listener = match self.listener(origin, request.service) {
             Ok(listener) => listener,
             Err(reason) => {
@@ -123,22 +122,28 @@ impl Manager {
         Ok(())
     }
 
-    /// Ends a stale connection. A queue pair can be in one connection only, so a request from a
-    /// queue pair that this end takes as connected proves that the end of its connection went
-    /// unnoticed.
+    /// Notes that the peer of a connection has proven that it receives at its address, and ends the
+    /// connections that this makes stale.
     ///
-    /// The specification (12.9.8.3.1) also refuses the request as stale, so that the peer has to
-    /// retry. Here the retry would be up to a program that was killed and started again, which gets
-    /// the same numbers as before and cannot detect this.
-    fn end_stale(&mut self, now: Instant, from: u64, request: &Request) {
-        let stale = self.search(|record| {
+    /// A queue pair can be in one connection only, so a peer that has been given a connection for a
+    /// queue pair has lost the older ones of that queue pair: its program was killed and started
+    /// again. A request alone proves nothing, because its address may be forged.
+    ///
+    /// The specification (12.9.8.3.1) refuses such a request as stale, so that the peer has to
+    /// retry. Here the retry would be up to the program that was started again, which cannot detect
+    /// that an earlier one had the same numbers.
+    pub(super) fn prove(&mut self, now: Instant, index: Index<Record>) {
+        let record = &mut self.records[index];
+        if core::mem::replace(&mut record.is_proven, true) || record.queue_pair.value() == 0 {
+            return;
+        }
+        let (peer, queue_pair, opened) = (record.peer, record.queue_pair, record.opened);
+        while let Some(stale) = self.search(|record| {
             record.is_connected()
-                && record.peer == from
-                && record.queue_pair == request.queue_pair
-                && record.remote != request.local
-        });
-        if let Some(index) = stale.filter(|_| request.queue_pair.value() != 0) {
-            self.over(now, index);
+                && record.opened < opened
+                && (record.peer, record.queue_pair) == (peer, queue_pair)
+        }) {
+            self.over(now, stale);
         }
     }
 
@@ -176,18 +181,23 @@ impl Manager {
         let extension = record::timeout(message.service_timeout, min, max);
         let until = now + extension + record.retry_interval;
         record.extended_until = Some(until);
-        record.is_proven |= message.names.local == record.remote;
         let at = until.min(now + record.retry_interval);
+        let is_proof = message.names.local == record.remote;
         self.wake(index, at);
+        if is_proof {
+            self.prove(now, index);
+        }
         Ok(())
     }
 
     fn handle_reject(&mut self, now: Instant, from: u64, reject: &Reject) -> Handled {
         let names = reject.names;
         let index = match names.remote {
-            // The message is from a peer that never received a message of this end.
+            // The message is from a peer that never received a message of this end. A peer that
+            // has confirmed the connection knows its id.
             CommunicationId(0) => self.search(|record| {
-                (record.peer, record.remote) == (from, names.local) && record.listener.is_some()
+                (record.peer, record.remote) == (from, names.local)
+                    && matches!(record.state, State::Requested | State::Accepting)
             }),
             id => self.find(id),
         };
@@ -235,9 +245,9 @@ impl Manager {
         Ok(())
     }
 
-    fn handle_ready(&mut self, from: u64, ready: &ReadyToUse) -> Handled {
+    fn handle_ready(&mut self, now: Instant, from: u64, ready: &ReadyToUse) -> Handled {
         let index = self.meant(from, ready.names)?;
-        self.records[index].is_proven = true;
+        self.prove(now, index);
         match self.records[index].state {
             State::Accepting => self.established(index, ready.private),
             // DREQ may not have been sent to a peer that had not proven its address.
@@ -258,7 +268,7 @@ impl Manager {
         let from = origin.from.number;
         self.end_unreplied(from, disconnect.names);
         let index = self.meant(from, disconnect.names)?;
-        self.records[index].is_proven = true;
+        self.prove(now, index);
         let names = self.records[index].names();
         let private = [0; Disconnected::PRIVATE_LEN];
         let message = Message::Disconnected(Disconnected { names, private });

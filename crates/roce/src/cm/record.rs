@@ -13,6 +13,8 @@ pub(super) struct Record {
     /// The id at this end; zero if the record is not in use.
     pub id: ConnectionId,
     pub state: State,
+    /// The place of the record in the order in which records were opened.
+    pub opened: u64,
     /// The network address of the peer.
     pub peer: u64,
     /// The id at the peer; zero while it is not known.
@@ -65,6 +67,7 @@ impl Record {
         Record {
             id: CommunicationId(0),
             state,
+            opened: 0,
             peer,
             remote: CommunicationId(0),
             queue_pair: Qpn::new(0),

@@ -9,6 +9,7 @@ use crate::completions::{Awaited, Completions};
 use crate::keys::KEY_TAG_BITS;
 use crate::limits::Limits;
 use crate::queue_pair::QueuePair;
+use crate::shuffle::shuffled;
 use crate::work::ReceiveQueue;
 use alloc::boxed::Box;
 use fairway_device::list::List;
@@ -204,6 +205,23 @@ impl RoceDevice {
         pair.requester.rate = self.shared.profile.dcqcn.as_ref().map(DcqcnRate::new);
         self.pairs[index as usize] = Some(Box::new(pair));
         Ok(number)
+    }
+
+    /// Lets the numbers of queue pairs follow each other in an order that cannot be predicted
+    /// without `seed`. (By default the first numbers are the lowest.) This takes memory for all
+    /// places of queue pairs at once. To be called before a queue pair is created.
+    ///
+    /// # Panics
+    ///
+    /// If a queue pair was created before.
+    pub fn shuffle_numbers(&mut self, seed: u64) {
+        assert!(self.pairs.is_empty(), "queue pairs have numbers already");
+        let Limits { queue_pairs, number_bits, .. } = self.limits;
+        self.pairs.resize_with(queue_pairs as usize, || None);
+        self.vacant = shuffled(0, queue_pairs, seed).into();
+        // The first number of each place has any of the possible upper bits.
+        let lives = 1 << (number_bits - self.index_bits);
+        self.uses = shuffled(0, queue_pairs, !seed).into_iter().map(|draw| draw % lives).collect();
     }
 
     /// A free place, which must exist, and the number of the queue pair that gets it. The place

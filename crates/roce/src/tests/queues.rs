@@ -202,6 +202,37 @@ fn numbers_stay_within_their_range() {
 }
 
 #[test]
+fn shuffled_numbers_cannot_be_predicted_and_recur_as_late_as_others() {
+    let numbers = |seed| {
+        let limits = Limits { queue_pairs: 64, number_bits: 10, ..Limits::default() };
+        let mut host = RoceDevice::new(&limits, &Profile::default(), 1);
+        host.shuffle_numbers(seed);
+        let queue = host.create_completion_queue(8).unwrap();
+        let config = config(Transport::Rc, [queue; 2]);
+        let mut live = VecDeque::new();
+        let mut numbers = Vec::new();
+        for _ in 0..900 {
+            if live.len() == 64 {
+                assert!(host.create_queue_pair(&config).is_err(), "all are taken");
+                host.destroy_queue_pair(live.pop_front().unwrap()).unwrap();
+            }
+            let number = host.create_queue_pair(&config).unwrap();
+            live.push_back(number);
+            numbers.push(number.value());
+        }
+        numbers
+    };
+    let drawn = numbers(7);
+    let seen: alloc::collections::BTreeSet<_> = drawn.iter().collect();
+    assert_eq!(seen.len(), drawn.len(), "a number came again");
+    assert!(drawn.iter().all(|number| (2..1024).contains(number)));
+    let steps: alloc::collections::BTreeSet<_> =
+        drawn[..64].windows(2).map(|pair| pair[1].wrapping_sub(pair[0])).collect();
+    assert!(steps.len() > 50, "{steps:?}");
+    assert!((0..20).any(|seed| numbers(seed)[0] != drawn[0]));
+}
+
+#[test]
 fn operation_on_deregistered_memory_fails_when_its_turn_comes() {
     let mut pair = Pair::new(Transport::Rc);
     pair.write(0, 1, 8);

@@ -151,23 +151,106 @@ fn both_may_end_it_at_once() {
     pair.finish(ids);
 }
 
+/// The manager of a program that was started again.
+fn restarted() -> Manager {
+    Manager::new(&Limits::default(), &Profile::default(), 7, 99)
+}
+
 #[test]
-fn a_queue_pair_seen_again_ends_what_it_was_in() {
+fn a_queue_pair_that_is_connected_again_ends_what_it_was_in() {
+    for lost in [None, Some("RTU")] {
+        let mut pair = Pair::new();
+        pair.listen();
+        let [_, passive] = pair.connected(5);
+        pair.events(1);
+        // The program is killed and started again, with the same numbers.
+        pair.managers[0] = restarted();
+        let active = pair.connect(5);
+        let events = pair.events(1);
+        let [Event::Requested { connection, .. }] = events[..] else { panic!("{events:?}") };
+        pair.lose.extend(lost.map(|kind| (kind, 1)));
+        pair.accept(connection, 7);
+        pair.confirm(active);
+        if lost.is_some() {
+            assert_eq!(pair.events(1), []);
+            // A first packet proves as much as RTU.
+            pair.managers[1].establish(pair.now, connection).unwrap();
+            pair.run_until_idle();
+        }
+        let private = if lost.is_some() { [0; 224] } else { [3; 224] };
+        let established = Event::Established { connection, private };
+        assert_eq!(pair.events(1), [Event::Disconnected { connection: passive }, established]);
+        assert_eq!(pair.states([active, connection]), [Some(State::Established); 2]);
+        pair.managers[1].close(pair.now, passive).unwrap();
+        pair.finish([active, connection]);
+    }
+}
+
+/// The address, queue pair and service of a connected peer are no secrets of the two ends.
+#[test]
+fn request_with_the_queue_pair_of_a_connected_peer_alone_changes_nothing() {
     let mut pair = Pair::new();
     pair.listen();
-    let [_, passive] = pair.connected(5);
+    let ids = pair.connected(5);
     pair.events(1);
-    // The program is killed and started again, with the same numbers.
-    pair.managers[0] = Manager::new(&Limits::default(), &Profile::default(), 7, 99);
+    pair.said();
+    for number in 0..3 {
+        let local = CommunicationId(0x0700_0000 | number);
+        let message = Message::Request(Request { local, ..request(5) });
+        let forged = cm::emit(&Datagram { transaction: u64::from(number), message });
+        pair.managers[1].handle_datagram(pair.now, &from(0), &forged);
+        pair.run_until_idle();
+        let events = pair.events(1);
+        let [Event::Requested { connection, .. }] = events[..] else { panic!("{events:?}") };
+        // Whatever the program does, the peer's host refuses what it did not request.
+        match number {
+            0 => pair.accept(connection, 7),
+            1 => pair.managers[1].close(pair.now, connection).unwrap(),
+            _ => {}
+        }
+        pair.run_until_idle();
+        let events = pair.events(1);
+        let rejected = |event: &Event| matches!(event, Event::Rejected { .. });
+        assert!(events.iter().all(rejected) && events.len() == usize::from(number == 0));
+        assert_eq!(pair.states(ids), [Some(State::Established); 2]);
+    }
+    pair.pass(Duration::from_secs(100));
+    assert_eq!(pair.states(ids), [Some(State::Established); 2]);
+    assert_eq!(pair.events(0).len(), 1, "the reply that established the connection");
+}
+
+#[test]
+fn late_confirmation_of_an_older_connection_ends_no_newer_one() {
+    let mut pair = Pair::new();
+    pair.listen();
+    let old = pair.connect(5);
+    let older = pair.requested();
+    pair.accept(older, 6);
+    pair.managers[0].confirm(pair.now, old, &[0; 224]).unwrap();
+    let ready = pair.managers[0].poll_transmit().unwrap();
+    pair.managers[0] = restarted();
     let active = pair.connect(5);
-    let events = pair.events(1);
-    assert_eq!(events[0], Event::Disconnected { connection: passive });
-    let Event::Requested { connection, .. } = events[1] else { panic!("{events:?}") };
-    pair.accept(connection, 7);
+    let newer = pair.requested();
+    pair.accept(newer, 7);
+    pair.managers[1].handle_datagram(pair.now, &from(0), &ready.bytes);
+    assert_eq!(pair.managers[1].state(newer), Some(State::Accepting));
     pair.confirm(active);
-    assert_eq!(pair.states([active, connection]), [Some(State::Established); 2]);
-    pair.managers[1].close(pair.now, passive).unwrap();
-    pair.finish([active, connection]);
+    assert_eq!(pair.states([active, newer]), [Some(State::Established); 2]);
+    assert_eq!(pair.managers[1].state(older), Some(State::Waiting));
+}
+
+#[test]
+fn refusal_without_the_id_of_this_end_ends_no_confirmed_connection() {
+    let mut pair = Pair::new();
+    pair.listen();
+    let [active, passive] = pair.connected(5);
+    let names = Names { local: active, remote: CommunicationId(0) };
+    let message = super::super::refuse::rejection(names, Refused::Request, Reason::TIMEOUT);
+    let guess = cm::emit(&Datagram { transaction: 1, message });
+    let dropped = pair.managers[1].handle_datagram(pair.now, &from(0), &guess);
+    assert_eq!(dropped, Some(DropReason::NoConnection));
+    assert_eq!(pair.states([active, passive]), [Some(State::Established); 2]);
+    pair.finish([active, passive]);
 }
 
 #[test]
