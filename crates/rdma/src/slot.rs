@@ -4,11 +4,11 @@
 //! Slots are claimed per provider: a process that opens several has several. A slot is the bound
 //! name of an abstract Unix datagram socket, so it belongs to the network namespace, no other
 //! process can have it, and it is free again when its process dies. Datagrams that arrive there
-//! come from processes of this host, of any user, and are checked as strictly as packets from the
-//! network.
+//! come from processes of this host, of any user. The kernel reports the sender of each
+//! ([`Origin`]), on which depends what it may state.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,10 @@ use self::unsent::Queue;
 use super::forwarded::FORWARDED_BYTES_MAX;
 use super::{ProviderError, SLOTS, ServiceClaim};
 
+mod origin;
 mod unsent;
+
+pub(crate) use self::origin::Origin;
 
 /// A claimed slot.
 pub(crate) struct Slot {
@@ -139,9 +142,9 @@ impl Slot {
         }
     }
 
-    /// Receives a forwarded datagram, if there is one.
-    pub(crate) fn take(&self, buffer: &mut [u8; FORWARDED_BYTES_MAX]) -> Option<usize> {
-        self.socket.recv(buffer).ok()
+    /// Receives a forwarded datagram, if there is one. Returns its length and its sender.
+    pub(crate) fn take(&self, buffer: &mut [u8; FORWARDED_BYTES_MAX]) -> Option<(usize, Origin)> {
+        origin::receive(&self.socket, buffer).ok()
     }
 }
 
@@ -166,9 +169,9 @@ impl Service {
         self.socket.as_fd()
     }
 
-    /// Receives a forwarded datagram, if there is one.
-    pub(crate) fn take(&self, buffer: &mut [u8; FORWARDED_BYTES_MAX]) -> Option<usize> {
-        self.socket.recv(buffer).ok()
+    /// Receives a forwarded datagram, if there is one. Returns its length and its sender.
+    pub(crate) fn take(&self, buffer: &mut [u8; FORWARDED_BYTES_MAX]) -> Option<(usize, Origin)> {
+        origin::receive(&self.socket, buffer).ok()
     }
 }
 
@@ -187,9 +190,12 @@ impl Claimed {
 
 impl ServiceClaim for Claimed {}
 
+/// The name of a slot's socket, without the slot's number.
+const SLOT_NAME: &str = "fairway-verbs-";
+
 fn name(of: Destination) -> String {
     match of {
-        Destination::Slot(number) => format!("fairway-verbs-{number}"),
+        Destination::Slot(number) => format!("{SLOT_NAME}{number}"),
         Destination::Service(number) => format!("fairway-verbs-service-{number:x}"),
     }
 }
@@ -197,5 +203,6 @@ fn name(of: Destination) -> String {
 fn bind(name: &str) -> io::Result<UnixDatagram> {
     let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
     socket.set_nonblocking(true)?;
+    origin::request(socket.as_raw_fd())?;
     Ok(socket)
 }

@@ -2,22 +2,21 @@
 //! processes of the host, and management datagrams.
 
 use fairway_port::{Arrival, UdpPort};
+use fairway_roce::cm;
 use fairway_runtime::Destination;
 use fairway_ub::wire::roce::{
     self, Decoded, Deth, Icrc, Network as Layer, Operation, Outer, Packet,
 };
 use fairway_ub::wire::{Ecn, Instant, Qpn};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
 
 use super::outside::Notice;
 use super::packets::{Pushed, RoceIo, crc32, outer};
 use super::routes::{Local, Routes, Way};
 use crate::forwarded::{self, FORWARDED_BYTES_MAX, ForwardedDatagram, MANAGEMENT_BYTES};
-use crate::slot::{Service, Slot};
-use crate::{
-    MANAGEMENT_Q_KEY, NetworkCounters, ProviderError, ROCE_PORT, SLOTS, roce_port, slot_of,
-};
+use crate::slot::{Origin, Service, Slot};
+use crate::{MANAGEMENT_Q_KEY, NetworkCounters, ProviderError, ROCE_PORT, roce_port, slot_of};
 
 /// Maximum number of forwarded datagrams that one poll receives from a socket.
 const LETTERS: usize = 64;
@@ -171,21 +170,23 @@ impl Network {
         Some(Genuine { source: number, arrived, decoded })
     }
 
-    /// True if the packet is from a provider of this host. The sockets of a slot receive no others
-    /// ([`UdpPort::keep_to_this_host`]).
+    /// True if a process that shares RoCE's port with this one has sent the packet from that port.
+    /// The kernel lets processes share the port only if they are of one user, and the sockets of a
+    /// slot receive packets of this host only ([`UdpPort::keep_to_this_host`]).
     fn is_neighbour(&self, arrived: &Arrived<'_>) -> bool {
-        let ports = roce_port(0)..=roce_port((SLOTS - 1) as u8);
         let private = arrived.destination.port() != ROCE_PORT;
-        private && ports.contains(&arrived.source.port()) && self.routes.is_own(arrived.source.ip())
+        let public = arrived.source.port() == ROCE_PORT;
+        private && public && self.routes.public_of(arrived.source.ip()).is_some()
     }
 
-    /// Forwards a packet to another process of this host, to that process's own socket. This costs
-    /// one more copy, for packets that the kernel gave to the wrong process.
+    /// Forwards a packet to another process of this host, from the port at which it arrived to that
+    /// process's own socket. This costs one more copy, for packets that the kernel gave to the
+    /// wrong process.
     fn hand_on(&mut self, port: &UdpPort, arrived: &Arrived<'_>, queue_pair: Qpn) {
         let Arrived { source, destination, ecn, datagram, .. } = *arrived;
         let forwarded = ForwardedDatagram::Packet { source, destination, ecn, datagram };
         let to = address(destination, roce_port(slot_of(queue_pair)));
-        let socket = self.routes.private_of(destination.ip());
+        let socket = self.routes.public_of(destination.ip());
         let written = forwarded.write(&mut self.forwarded);
         let (Some(length), Some(socket)) = (written, socket) else {
             self.counters.not_forwarded += 1;
@@ -219,8 +220,8 @@ impl Network {
         let slot = self.slot.clone();
         let mut forwarded = std::mem::replace(&mut self.forwarded, Box::new([0; _]));
         for _ in 0..LETTERS {
-            let Some(length) = slot.take(&mut forwarded) else { break };
-            self.open_forwarded(&forwarded[..length]);
+            let Some((length, origin)) = slot.take(&mut forwarded) else { break };
+            self.open_forwarded(origin, &forwarded[..length]);
         }
         for index in 0..self.services.len() {
             let service = self.services.get(index).and_then(std::sync::Weak::upgrade);
@@ -228,26 +229,45 @@ impl Network {
             // The remaining datagrams are reported again, so a process that writes without end gets
             // no more than its share.
             for _ in 0..LETTERS {
-                let Some(length) = service.take(&mut forwarded) else { break };
-                self.open_forwarded(&forwarded[..length]);
+                let Some((length, origin)) = service.take(&mut forwarded) else { break };
+                self.open_forwarded(origin, &forwarded[..length]);
             }
         }
         self.forwarded = forwarded;
     }
 
-    /// Handles a management datagram of a process of this host. Packets are accepted from the
-    /// providers' own ports only, because any user may write to this socket.
-    fn open_forwarded(&mut self, bytes: &[u8]) {
+    /// Handles a management datagram of a process of this host. Packets are accepted from RoCE's
+    /// port only, because any user may write to this socket.
+    fn open_forwarded(&mut self, origin: Origin, bytes: &[u8]) {
         match ForwardedDatagram::read(bytes) {
-            Some(ForwardedDatagram::Management { from, bytes }) => {
+            Some(ForwardedDatagram::Management { from, bytes })
+                if self.may_state(origin, from, bytes) =>
+            {
                 self.counters.forwarded_here += 1;
                 if let Some(source) = self.routes.number_of_sender(from) {
                     let (bytes, forwarded) = (Box::new(*bytes), true);
                     self.notices.push(Notice::Management { source, from, bytes, forwarded });
                 }
             }
-            Some(ForwardedDatagram::Packet { .. }) | None => self.counters.malformed += 1,
+            Some(_) | None => self.counters.malformed += 1,
         }
+    }
+
+    /// True if a process may state that a management datagram came from this address.
+    ///
+    /// Processes of this process's user, and of the superuser, are trusted. A process of another
+    /// user has received nothing from other hosts that is for this process, because it does not
+    /// share RoCE's port with it. So it can only be the sender itself: the datagram comes from the
+    /// socket of its slot and from an address of this host, and names no id and no queue pair of
+    /// another slot.
+    fn may_state(&self, origin: Origin, from: IpAddr, bytes: &[u8; MANAGEMENT_BYTES]) -> bool {
+        if origin.is_trusted() {
+            return true;
+        }
+        let (Some(slot), Some(claim)) = (origin.slot, cm::claim(bytes)) else { return false };
+        let own_id = claim.slot.is_none_or(|named| named == slot);
+        let is_own = |number: Qpn| number.value() == 0 || slot_of(number) == slot;
+        own_id && claim.queue_pair.is_none_or(is_own) && self.routes.is_of_this_host(from)
     }
 
     /// Time at which forwarded datagrams that another process's full queue refused are to be sent

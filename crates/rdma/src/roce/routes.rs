@@ -86,14 +86,18 @@ impl Routes {
         Routes { locals, addresses, ways: HashMap::new(), last: None, look_up }
     }
 
-    /// Returns the slot's own socket for an address of the device.
-    pub(super) fn private_of(&self, ip: IpAddr) -> Option<usize> {
-        self.locals.iter().find(|local| local.address.ip() == ip).map(|local| local.private)
+    fn local(&self, ip: IpAddr) -> Option<&Local> {
+        self.locals.iter().find(|local| local.address.ip() == ip)
     }
 
-    /// True if it is an address of the device.
-    pub(super) fn is_own(&self, ip: IpAddr) -> bool {
-        self.private_of(ip).is_some()
+    /// Returns the socket on RoCE's port for an address of the device, if it could be opened.
+    pub(super) fn public_of(&self, ip: IpAddr) -> Option<usize> {
+        self.local(ip)?.public
+    }
+
+    /// True if it is an address of this host, whether of the device or not.
+    pub(super) fn is_of_this_host(&self, ip: IpAddr) -> bool {
+        self.local(ip).is_some() || (self.look_up)(self.linked(ip)).is_ok_and(|(here, _)| here)
     }
 
     /// Returns the number of an address; `None` if the table is full.
@@ -148,18 +152,8 @@ impl Routes {
         let same_family = |local: &&Local| local.address.is_ipv4() == ip.is_ipv4();
         let first = self.locals.iter().find(same_family);
         let first = first.ok_or(ProviderError::Unreachable(ip))?;
-        let own = self.locals.iter().find(|local| local.address.ip() == ip);
-        let to = match own {
-            Some(local) => SocketAddr::new(ip, local.address.port()),
-            None => SocketAddr::new(ip, 0),
-        };
-        let to = match (to, first.address) {
-            // A link-local address has a meaning only together with its link.
-            (SocketAddr::V6(to), SocketAddr::V6(from)) if to.ip().is_unicast_link_local() => {
-                SocketAddrV6::new(*to.ip(), 0, 0, self.scope().unwrap_or(from.scope_id())).into()
-            }
-            _ => to,
-        };
+        let own = self.local(ip);
+        let to = self.linked(ip);
         let found = (self.look_up)(to);
         // `usual` is the address from which packets to it would be sent, if that is a local one.
         let (here, usual) = found.map_err(|error| ProviderError::Io("find a route", error))?;
@@ -172,6 +166,17 @@ impl Routes {
         let has_route = own.is_some() || usual.is_some();
         let again_at = (!has_route).then(|| clock::now() + LOOK_AGAIN);
         Ok(Known { way, again_at })
+    }
+
+    /// Returns the socket address of an address. A link-local one has a meaning only together with
+    /// its link.
+    fn linked(&self, ip: IpAddr) -> SocketAddr {
+        match ip {
+            IpAddr::V6(address) if address.is_unicast_link_local() => {
+                SocketAddrV6::new(address, 0, 0, self.scope().unwrap_or_default()).into()
+            }
+            _ => SocketAddr::new(ip, self.local(ip).map_or(0, |local| local.address.port())),
+        }
     }
 
     /// Returns the link of the local link-local address.

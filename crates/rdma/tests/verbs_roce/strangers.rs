@@ -1,13 +1,17 @@
 //! Packets that no provider has sent.
 
 use crate::node::{Node, Pair, Q_KEY, content, own_options, patient};
+use crate::superuser;
 use fairway_rdma::{ROCE_PORT, roce_port, slot_of};
 use fairway_roce::{Peer, Transport, Work};
-use fairway_ub::wire::Qpn;
+use fairway_ub::wire::roce::cm::{
+    self, CommunicationId, Datagram, Message, Names, ReadyToUse, Reply,
+};
 use fairway_ub::wire::roce::{self, Bth, Deth, Icrc, Operation, Outer, Packet};
+use fairway_ub::wire::{Psn, Qpn};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{SocketAddr as Name, UnixDatagram};
 
 fn ip(node: &Node) -> IpAddr {
     node.provider.gids()[0].ip()
@@ -130,17 +134,105 @@ fn only_providers_of_this_host_hand_packets_over() {
     let ends = [end("10.9.8.7", 1), end(&to.ip().to_string(), ROCE_PORT)].concat();
     let forwarded = [&[0xf7, 0][..], &ends, &inner].concat();
     liar.send_to(&forwarded, (ip(&node), roce_port(slot_of(pair)))).unwrap();
+    // Any user may bind the port of a slot that no process has claimed.
+    let slot = UdpSocket::bind((ip(&node), roce_port(255))).unwrap();
+    slot.send_to(&forwarded, (ip(&node), roce_port(slot_of(pair)))).unwrap();
     // The packet is also refused over the socket for management datagrams, to which every user may
     // write.
     let name = format!("fairway-verbs-{}", node.provider.slot());
-    let slot = std::os::unix::net::SocketAddr::from_abstract_name(name).unwrap();
+    let slot = Name::from_abstract_name(name).unwrap();
     UnixDatagram::unbound().unwrap().send_to_addr(&forwarded, &slot).unwrap();
     let real = datagram(liar.local_addr().unwrap(), to, pair, &[2; 64]);
     node.until_counted(|counters| {
-        counters.malformed + counters.damaged + counters.not_forwarded + counters.forwarded_here > 1
+        counters.malformed + counters.damaged + counters.not_forwarded + counters.forwarded_here > 2
     });
     liar.send_to(&real, to).unwrap();
     node.received(1);
     assert_eq!(node.memory.read(40, 64), [2; 64]);
     assert_eq!(node.provider.network_counters().forwarded_here, 0);
+}
+
+/// Runs `work` on a thread that another user's process would have.
+fn as_another_user<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+    const NOBODY: libc::c_long = 65_534;
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            // SAFETY: no memory is passed. The system call, unlike the library's function, changes
+            // the user of this thread alone.
+            let changed = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) };
+            assert_eq!(changed, 0, "{}", std::io::Error::last_os_error());
+            work()
+        });
+        other.join().unwrap()
+    })
+}
+
+/// Returns a forwarded management datagram from an address: a RTU, or a REP if there is a queue
+/// pair, of the process in `slot`.
+fn management(from: IpAddr, slot: u32, queue_pair: Option<Qpn>) -> Vec<u8> {
+    let names = Names { local: CommunicationId(slot << 24 | 7), remote: CommunicationId(9) };
+    let ready = ReadyToUse { names, private: [0; ReadyToUse::PRIVATE_LEN] };
+    let message = match queue_pair {
+        None => Message::ReadyToUse(ready),
+        Some(queue_pair) => Message::Reply(Reply {
+            names,
+            q_key: 0,
+            queue_pair,
+            psn: Psn::new(0),
+            responder_resources: 1,
+            initiator_depth: 1,
+            ack_delay: 0,
+            failover: 0,
+            flow_control: false,
+            rnr_retries: 7,
+            shared_receives: false,
+            ca_guid: 1,
+            private: [0; Reply::PRIVATE_LEN],
+        }),
+    };
+    let IpAddr::V4(from) = from else { unreachable!() };
+    let bytes = cm::emit(&Datagram { transaction: 1, message });
+    [&[0xf8, 0][..], &from.to_ipv6_mapped().octets(), &[0, 0], &bytes].concat()
+}
+
+#[test]
+fn process_of_another_user_speaks_for_itself_alone() {
+    // SAFETY: the call has no preconditions.
+    if unsafe { libc::geteuid() } != 0 {
+        return superuser::skip("another user");
+    }
+    let node = Node::new(&own_options());
+    let (here, elsewhere) = (ip(&node), IpAddr::from([10, 9, 8, 7]));
+    let to = Name::from_abstract_name(format!("fairway-verbs-{}", node.provider.slot())).unwrap();
+    let own = u32::from(node.provider.slot());
+    as_another_user(|| {
+        let nobody = UnixDatagram::unbound().unwrap();
+        nobody.send_to_addr(&management(here, 255, None), &to).unwrap();
+        let claimed = (0..=255_u32).rev().find_map(|number| {
+            let name = Name::from_abstract_name(format!("fairway-verbs-{number}")).unwrap();
+            UnixDatagram::bind_addr(&name).ok().map(|slot| (number, slot))
+        });
+        let (number, slot) = claimed.expect("a free slot");
+        let refused = [
+            management(elsewhere, number, None),
+            management(here, own, None),
+            management(here, number, Some(Qpn::new(own << 16 | 5))),
+            [&[0xf8, 0][..], &[0; 18], &[0; 256]].concat(),
+        ];
+        for datagram in refused {
+            slot.send_to_addr(&datagram, &to).unwrap();
+        }
+        for queue_pair in [None, Some(Qpn::new(number << 16 | 5)), Some(Qpn::new(0))] {
+            slot.send_to_addr(&management(here, number, queue_pair), &to).unwrap();
+        }
+    });
+    // The superuser is trusted, as are processes of the same user.
+    UnixDatagram::unbound().unwrap().send_to_addr(&management(elsewhere, 3, None), &to).unwrap();
+    let received = node.recorder.until(|calls| {
+        (calls.management.len() >= 4).then(|| std::mem::take(&mut calls.management))
+    });
+    let senders: Vec<IpAddr> = received.into_iter().map(|(from, ..)| from).collect();
+    assert_eq!(senders, [here, here, here, elsewhere]);
+    let counters = node.provider.network_counters();
+    assert_eq!((counters.malformed, counters.forwarded_here), (5, 4));
 }

@@ -37,7 +37,7 @@ pub use api::{
 pub use limits::{Limits, Profile};
 pub use manager::Manager;
 pub use refuse::Refuser;
-pub use route::{Route, destination, route, source};
+pub use route::{Claim, Route, claim, destination, route, source};
 
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 //! queue pair 1.
 
 use core::net::IpAddr;
+use fairway_wire::Qpn;
 use fairway_wire::roce::cm::{self, CommunicationId, IpHeader, Message};
 
 /// Number of bits of a communication id below those of the slot.
@@ -51,6 +52,35 @@ pub fn destination(bytes: &[u8]) -> Option<IpAddr> {
 /// The source IP address that a request claims, if it contains one.
 pub fn source(bytes: &[u8]) -> Option<IpAddr> {
     header(bytes).map(|header| header.source)
+}
+
+/// What a management datagram names as its sender's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Claim {
+    /// The slot in the sender's communication id; `None` if the datagram contains no such id.
+    pub slot: Option<u8>,
+    /// The sender's queue pair, in a request or a reply. Zero if the program named none.
+    pub queue_pair: Option<Qpn>,
+}
+
+/// Returns what a management datagram names as its sender's own; `None` if it is not a message of a
+/// connection manager.
+pub fn claim(bytes: &[u8]) -> Option<Claim> {
+    let (id, queue_pair) = match cm::parse(bytes).ok()?.message {
+        Message::Request(request) => (request.local, Some(request.queue_pair)),
+        Message::Reply(reply) => (reply.names.local, Some(reply.queue_pair)),
+        Message::ServiceRequest(request) => (request.id, None),
+        Message::Acknowledgement(message) => (message.names.local, None),
+        Message::Reject(message) => (message.names.local, None),
+        Message::ReadyToUse(message) => (message.names.local, None),
+        Message::Disconnect(message) => (message.names.local, None),
+        Message::Disconnected(message) => (message.names.local, None),
+        Message::Path(message) => (message.names.local, None),
+        // The id is the receiver's.
+        Message::ServiceReply(reply) => (CommunicationId(0), Some(reply.queue_pair)),
+    };
+    let slot = (id.0 != 0).then_some((id.0 >> LOCAL_BITS) as u8);
+    Some(Claim { slot, queue_pair })
 }
 
 fn header(bytes: &[u8]) -> Option<IpHeader> {

@@ -413,6 +413,18 @@ fn datagrams_find_their_process() {
         assert_eq!(route(&end.bytes), Route::Slot(200));
         [active, passive]
     };
+    let sent = |message| cm::emit(&Datagram { transaction: 1, message });
+    let [local, remote] = ids;
+    let asked = sent(Message::Request(Request { local, ..request(5) }));
+    let claimed = Claim { slot: Some(7), queue_pair: Some(Qpn::new(5)) };
+    assert_eq!(claim(&asked), Some(claimed));
+    let names = Names { local: remote, remote: local };
+    let private = [0; ReadyToUse::PRIVATE_LEN];
+    let ready = sent(Message::ReadyToUse(ReadyToUse { names, private }));
+    assert_eq!(claim(&ready), Some(Claim { slot: Some(200), queue_pair: None }));
+    let refused = claim(&refuse(&asked).unwrap());
+    assert_eq!(refused, Some(Claim::default()), "a refusal without a connection");
+    assert_eq!([claim(&[0; 256]), claim(&[])], [None; 2]);
     assert_eq!(route(&[0; 256]), Route::Anyone);
     assert_eq!(route(&[]), Route::Anyone);
     pair.finish(ids);
