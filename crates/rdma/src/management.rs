@@ -1,7 +1,6 @@
 //! Management datagrams for a provider whose queue pairs do not use RoCE: connection managers still
 //! exchange them by port 4791.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use fairway_roce::Event;
@@ -17,24 +16,24 @@ struct Renumbering<N> {
     number: N,
 }
 
-impl<N: Fn(IpAddr) -> u64 + Send + Sync> Listener for Renumbering<N> {
+impl<N: Fn(&Management<'_>) -> u64 + Send + Sync> Listener for Renumbering<N> {
     fn completion(&self, _queue: CompletionQueueId) {}
 
     fn event(&self, _event: Event) {}
 
     fn management(&self, datagram: &Management<'_>) -> Routed {
-        let source = (self.number)(datagram.from);
+        let source = (self.number)(datagram);
         self.listener.management(&Management { source, ..*datagram })
     }
 }
 
 /// Opens an endpoint for the process of this slot. `number` returns the number that the provider
-/// uses for an address.
+/// uses for the address of a datagram's sender.
 pub(crate) fn open(
     options: &ProviderOptions,
     slot: Slot,
     listener: Arc<dyn Listener>,
-    number: impl Fn(IpAddr) -> u64 + Send + Sync + 'static,
+    number: impl Fn(&Management<'_>) -> u64 + Send + Sync + 'static,
 ) -> Result<Endpoint, ProviderError> {
     Endpoint::open(options, slot, Arc::new(Renumbering { listener, number }))
 }

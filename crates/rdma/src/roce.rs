@@ -158,6 +158,9 @@ struct Driver<P: Process> {
 /// The protocol of a process on RoCE's network.
 trait Process: runtime::Protocol<Own = Packets, Outside = Outside> + 'static {
     fn network(&mut self) -> &mut Network;
+
+    /// Returns the number of an address that the program names; `None` if the table is full.
+    fn name(&mut self, ip: IpAddr) -> Option<u64>;
 }
 
 impl<P: Process> Driver<P> {
@@ -216,8 +219,8 @@ impl<P: Process> Driver<P> {
     /// Returns this process's number for a network address to which there is a route.
     fn resolve(&self, ip: IpAddr) -> Result<u64, ProviderError> {
         self.with(|core| {
+            let number = core.name(ip).ok_or(ProviderError::Limit("addresses"))?;
             let routes = &mut core.network().routes;
-            let number = routes.number(ip).ok_or(ProviderError::Limit("addresses"))?;
             routes.renewed(number)?.reachable(ip)?;
             Ok(number)
         })
@@ -255,6 +258,11 @@ impl<P: Process> Drop for Driver<P> {
 impl Process for RoceCore {
     fn network(&mut self) -> &mut Network {
         &mut self.network
+    }
+
+    fn name(&mut self, ip: IpAddr) -> Option<u64> {
+        let host = &self.host;
+        self.network.routes.name(ip, || host.peers().collect())
     }
 }
 

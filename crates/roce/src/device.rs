@@ -438,6 +438,11 @@ impl RoceDevice {
         [shared.sends.in_use(), shared.receives.in_use(), shared.pending.in_use()]
     }
 
+    /// The network addresses to which queue pairs are connected, as the caller numbers them.
+    pub fn peers(&self) -> impl Iterator<Item = u64> {
+        self.pairs.iter().flatten().map(|pair| pair.peer.address)
+    }
+
     /// Number of packets that the caller keeps ([`OwnVerdict::Buffer`](super::OwnVerdict::Buffer)).
     pub fn buffered(&self) -> u32 {
         self.shared.buffered.in_use()

@@ -188,11 +188,12 @@ pub(super) fn open(
     made?;
     let gids = addresses.iter().map(|&address| address.into()).collect();
     let numbers = handle.clone();
-    let management = management::open(options, slot, for_management, move |ip| {
+    let management = management::open(options, slot, for_management, move |datagram| {
         let number = |core: &mut Core| {
-            core.with_tenant(|verbs: &mut Verbs, _| verbs.addresses.number_of_sender(ip)).flatten()
+            core.with_tenant(|verbs: &mut Verbs, _| verbs.number_of_sender(datagram))
         };
-        number_of_ipv4(ip).or_else(|| numbers.shared.with(number)).unwrap_or(NOWHERE)
+        let known = number_of_ipv4(datagram.from);
+        known.or_else(|| numbers.shared.with(number)).unwrap_or(NOWHERE)
     })?;
     let (mtu, service_levels) = (options.mtu, options.service_levels);
     Ok(Arc::new(Fairway { handle, gids, mtu, management, service_levels }))
@@ -461,7 +462,7 @@ impl Provider for Fairway {
     fn resolve(&self, gid: Gid) -> Result<u64, ProviderError> {
         let ip = gid.ip();
         self.with(|verbs, _| match verbs.reaches(ip) {
-            true => verbs.addresses.number(ip).ok_or(ProviderError::Limit("addresses")),
+            true => verbs.name(ip).ok_or(ProviderError::Limit("addresses")),
             false => Err(ProviderError::Unreachable(ip)),
         })
     }

@@ -16,7 +16,6 @@ use super::header::{HEADER_BYTES, header};
 use super::immediate_tag::ImmediateTag;
 use super::shared::jetty_of;
 use super::tables::{PAIRS_MAX, Verbs};
-use crate::addresses::NOWHERE;
 use crate::{LOCAL_BITS, fairway_port};
 
 /// A posted receive.
@@ -310,8 +309,8 @@ impl Verbs {
         let address = peer.address();
         let slot = u32::from(address.port().wrapping_sub(fairway_port(0)) & 0xff);
         let number = slot << LOCAL_BITS | ended.remote_jetty.value() & (PAIRS_MAX - 1);
-        let known = self.addresses.number_of_sender(address.ip());
-        Peer { address: known.unwrap_or(NOWHERE), queue_pair: Qpn::new(number) }
+        self.addresses.keep_sender(address.ip());
+        Peer { address: self.addresses.number_of(address.ip()), queue_pair: Qpn::new(number) }
     }
 
     /// Fills the 40 bytes in front of a datagram.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use fairway::embed::Core;
 use fairway_roce::{
-    Completion, Event, QueuePairConfig, QueuePairState, ReceiveQueueId, Status, Transport, shuffled,
+    Completion, Event, QueuePairConfig, QueuePairState, ReceiveQueueId, Status, Transport, cm,
+    shuffled,
 };
 use fairway_ub::wire::{Instant, JettyId, Qpn};
 use fairway_ub::{CompletionQueueId, JettyConfig, LocalRange, SegmentId};
@@ -20,7 +21,7 @@ use super::queue_pair::QueuePair;
 use super::receive::Receive;
 use super::shared::{Shared, jetty_of};
 use crate::addresses::Addresses;
-use crate::{LOCAL_BITS, Listener, ProviderError};
+use crate::{LOCAL_BITS, Listener, Management, ProviderError};
 
 /// Maximum number of queue pairs of a provider: as many as their numbers distinguish.
 pub(super) const PAIRS_MAX: u32 = 1 << LOCAL_BITS;
@@ -155,6 +156,22 @@ impl Verbs {
     /// True if a local address has the family of this one.
     pub(super) fn reaches(&self, ip: IpAddr) -> bool {
         self.own.iter().any(|own| own.is_ipv4() == ip.is_ipv4())
+    }
+
+    /// Returns the number of an address that the program names; `None` if the table is full.
+    pub(super) fn name(&mut self, ip: IpAddr) -> Option<u64> {
+        let pairs = &self.pairs;
+        let in_use = || pairs.iter().flatten().map(|pair| pair.peer.address).collect();
+        self.addresses.name(ip, in_use)
+    }
+
+    /// Returns the number of the address that has sent a management datagram. The address of a
+    /// sound message is kept, so that it can be answered.
+    pub(super) fn number_of_sender(&mut self, datagram: &Management<'_>) -> u64 {
+        if cm::claim(datagram.bytes).is_some() {
+            self.addresses.keep_sender(datagram.from);
+        }
+        self.addresses.number_of(datagram.from)
     }
 
     /// Returns the local address under which this process is connected to a peer with this address.

@@ -20,6 +20,7 @@ use super::network::{Arrived, Network};
 use super::outside::{Notice, Outside};
 use super::packets::{Packets, RoceIo, Waiting, is_acknowledgement};
 use super::reorder_buffer::ReorderBuffer;
+use crate::addresses::is_ipv4;
 
 /// An application that polls again within this time is assumed to continue to poll.
 const SOON: Duration = Duration::from_us(20);
@@ -151,6 +152,11 @@ impl Protocol for RoceCore {
     ) -> Option<Parsed<'a, Self>> {
         let genuine = self.network.receive(io, socket, arrival, index)?;
         let (arrived, decoded) = (genuine.arrived, genuine.decoded);
+        // The program may ask for the sender of a datagram.
+        if !is_ipv4(genuine.source) && self.unacknowledged.contains(&decoded.packet.bth.destination)
+        {
+            self.network.routes.keep_sender(arrived.source.ip());
+        }
         let payload = &arrived.datagram[decoded.header_len..][..decoded.payload_len];
         let received = Received {
             source: genuine.source,

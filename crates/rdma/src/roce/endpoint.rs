@@ -3,6 +3,7 @@
 //! It has the sockets, the slot and the forwarding of a provider, and no NIC: a packet for a queue
 //! pair is forwarded to another process, or dropped.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -125,6 +126,10 @@ struct Mailroom {
 impl Process for Mailroom {
     fn network(&mut self) -> &mut Network {
         &mut self.network
+    }
+
+    fn name(&mut self, ip: IpAddr) -> Option<u64> {
+        self.network.routes.name(ip, HashSet::new)
     }
 }
 

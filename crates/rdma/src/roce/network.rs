@@ -159,15 +159,11 @@ impl Network {
             self.counters.malformed += 1;
             return None;
         };
-        let Some(number) = self.routes.number_of_sender(source.ip()) else {
-            self.counters.unroutable += 1;
-            return None;
-        };
         if managed {
-            self.take_management(number, &arrived, &decoded, forwarded);
+            self.take_management(&arrived, &decoded, forwarded);
             return None;
         }
-        Some(Genuine { source: number, arrived, decoded })
+        Some(Genuine { source: self.routes.number_of(source.ip()), arrived, decoded })
     }
 
     /// True if a process that shares RoCE's port with this one has sent the packet from that port.
@@ -198,17 +194,12 @@ impl Network {
         }
     }
 
-    fn take_management(
-        &mut self,
-        source: u64,
-        arrived: &Arrived<'_>,
-        decoded: &Decoded,
-        forwarded: bool,
-    ) {
+    fn take_management(&mut self, arrived: &Arrived<'_>, decoded: &Decoded, forwarded: bool) {
         let payload = &arrived.datagram[decoded.header_len..][..decoded.payload_len];
         match (decoded.packet.operation, <&[u8; 256]>::try_from(payload)) {
             (Operation::Datagram { deth, .. }, Ok(bytes)) if deth.q_key == MANAGEMENT_Q_KEY => {
-                let (from, bytes) = (arrived.source.ip(), Box::new(*bytes));
+                let from = arrived.source.ip();
+                let (source, bytes) = (self.number_of_sender(from, bytes), Box::new(*bytes));
                 self.notices.push(Notice::Management { source, from, bytes, forwarded });
             }
             _ => self.counters.malformed += 1,
@@ -244,10 +235,8 @@ impl Network {
                 if self.may_state(origin, from, bytes) =>
             {
                 self.counters.forwarded_here += 1;
-                if let Some(source) = self.routes.number_of_sender(from) {
-                    let (bytes, forwarded) = (Box::new(*bytes), true);
-                    self.notices.push(Notice::Management { source, from, bytes, forwarded });
-                }
+                let (source, bytes) = (self.number_of_sender(from, bytes), Box::new(*bytes));
+                self.notices.push(Notice::Management { source, from, bytes, forwarded: true });
             }
             Some(_) | None => self.counters.malformed += 1,
         }
@@ -268,6 +257,15 @@ impl Network {
         let own_id = claim.slot.is_none_or(|named| named == slot);
         let is_own = |number: Qpn| number.value() == 0 || slot_of(number) == slot;
         own_id && claim.queue_pair.is_none_or(is_own) && self.routes.is_of_this_host(from)
+    }
+
+    /// Returns the number of an address that has sent a management datagram. The address of a sound
+    /// message is kept, so that it can be answered.
+    fn number_of_sender(&mut self, from: IpAddr, bytes: &[u8]) -> u64 {
+        if cm::claim(bytes).is_some() {
+            self.routes.keep_sender(from);
+        }
+        self.routes.number_of(from)
     }
 
     /// Time at which forwarded datagrams that another process's full queue refused are to be sent
@@ -313,7 +311,7 @@ impl Network {
         }
         // The process that receives a datagram routes it, and this process may be that one.
         let from = way.from.ip();
-        let source = self.routes.number(from).ok_or(ProviderError::Limit("addresses"))?;
+        let source = self.number_of_sender(from, bytes);
         let (bytes, forwarded) = (Box::new(*bytes), false);
         self.notices.push(Notice::Management { source, from, bytes, forwarded });
         Ok(())

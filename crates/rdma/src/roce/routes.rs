@@ -1,6 +1,6 @@
 //! Network addresses: their numbers, and the ways to them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
@@ -100,14 +100,23 @@ impl Routes {
         self.local(ip).is_some() || (self.look_up)(self.linked(ip)).is_ok_and(|(here, _)| here)
     }
 
-    /// Returns the number of an address; `None` if the table is full.
-    pub(super) fn number(&mut self, ip: IpAddr) -> Option<u64> {
-        self.addresses.number(ip)
+    /// Returns the number of an address.
+    pub(super) fn number_of(&self, ip: IpAddr) -> u64 {
+        self.addresses.number_of(ip)
     }
 
-    /// Returns the number of an address that sent a packet; `None` if the part for senders is full.
-    pub(super) fn number_of_sender(&mut self, ip: IpAddr) -> Option<u64> {
-        self.addresses.number_of_sender(ip)
+    /// Keeps an address that the program names; as [`Addresses::name`].
+    pub(super) fn name(
+        &mut self,
+        ip: IpAddr,
+        in_use: impl FnOnce() -> HashSet<u64>,
+    ) -> Option<u64> {
+        self.addresses.name(ip, in_use)
+    }
+
+    /// Keeps an address that has sent something.
+    pub(super) fn keep_sender(&mut self, ip: IpAddr) {
+        self.addresses.keep_sender(ip);
     }
 
     /// Returns the address of a number.
@@ -206,7 +215,7 @@ mod tests {
         };
         let mut routes = Routes::new(vec![local("10.0.0.1", 0), local("10.1.0.1", 1)]);
         routes.look_up = |_| ANSWER.get().ok_or(io::Error::from_raw_os_error(libc::EMFILE));
-        let number = routes.number("10.1.0.2".parse().unwrap()).unwrap();
+        let number = routes.number_of("10.1.0.2".parse().unwrap());
         (routes, number)
     }
 
