@@ -49,7 +49,7 @@ impl Manager {
         let origin = Origin { from: *from, transaction };
         let from = from.number;
         match &message {
-            Message::Request(request) => self.handle_request(now, origin, request),
+            Message::Request(request) => self.handle_request(origin, request),
             Message::Acknowledgement(message) => self.handle_acknowledgement(now, from, message),
             Message::Reject(reject) => self.handle_reject(now, from, reject),
             Message::Reply(reply) => self.handle_reply(from, reply),
@@ -64,7 +64,7 @@ impl Manager {
 
     // ---- REQ, and the answers to it ----
 
-    fn handle_request(&mut self, now: Instant, origin: Origin, request: &Request) -> Handled {
+    fn handle_request(&mut self, origin: Origin, request: &Request) -> Handled {
         let from = origin.from.number;
         let known = self.search(|record| {
             record.listener.is_some()
