@@ -147,7 +147,7 @@ fn runs_of_a_sweep_that_fail_are_named_and_the_others_are_printed() {
     for words in ["run 2 of the sweep: ", "RetryExceeded", "1 of 4 runs of the sweep failed"] {
         assert!(error.contains(words), "{error}");
     }
-    let runs = out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line));
+    let runs = out.lines().map(serde_json::from_str::<serde_json::Value>);
     let seen: Vec<_> = runs
         .map(|run| run.expect("JSON"))
         .map(|run| (run["payload"].as_u64(), run["requested_ops"].as_u64()))
