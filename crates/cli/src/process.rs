@@ -125,8 +125,8 @@ pub(crate) fn cores() -> Vec<usize> {
     (0..libc::CPU_SETSIZE as usize).filter(|&core| unsafe { libc::CPU_ISSET(core, &set) }).collect()
 }
 
-/// True if more threads are running, or wait for a core, than the host has cores, this one included.
-/// False if the kernel does not tell.
+/// True if more threads are running, or wait for a core, than this process may use cores, this one
+/// included. False if the kernel does not tell.
 pub(crate) fn is_host_crowded() -> bool {
     let Ok(online) = std::thread::available_parallelism() else { return false };
     // Every host has something short to do once in a while.

@@ -13,6 +13,7 @@
 mod arming;
 mod core;
 mod endpoint;
+mod limits;
 mod network;
 mod outside;
 mod packets;
@@ -29,9 +30,9 @@ use std::thread::JoinHandle;
 
 use fairway_port::Waiter;
 use fairway_roce::{
-    Change, ChangeError, Completion, Counters, Limits, MemoryRegion, MemoryRequest, OutOfOrder,
-    PostError, Profile, QueuePairConfig, QueuePairState, READ_DEPTH_MAX, ReceiveQueueId,
-    ReceiveRequest, RoceDevice, Transport, WorkRequest,
+    Change, ChangeError, Completion, Counters, MemoryRegion, MemoryRequest, PostError,
+    QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, RoceDevice, Transport,
+    WorkRequest,
 };
 use fairway_runtime::{
     self as runtime, BACKGROUND, Eagerness, Io, Memory, OTHERS, Shared, SmallPosts, Sockets, clock,
@@ -39,30 +40,25 @@ use fairway_runtime::{
 };
 use fairway_ub::policy::Scheduler;
 use fairway_ub::wire::Qpn;
-use fairway_ub::{CompletionQueueId, Rights, SegmentId, SetupError, policy};
+use fairway_ub::{CompletionQueueId, Rights, SegmentId, SetupError};
 
 use self::core::RoceCore;
+use self::limits::{limits, profile};
 use self::network::Network;
 use self::outside::Outside;
 use self::packets::{Packets, RoceIo};
 
 pub(super) use self::endpoint::Endpoint;
+pub(super) use self::limits::LIMITS;
 
 use super::slot::{Claimed, Service, Slot};
 use super::{
-    DEVICE_ADDRESSES, ForeignMemory, Gid, LEAVING, LOCAL_BITS, Listener, NetworkCounters,
-    PolicySpec, Provider, ProviderError, ProviderKind, ProviderLimits, ProviderOptions,
-    ServiceClaim, ServiceLevels,
+    DEVICE_ADDRESSES, ForeignMemory, Gid, LEAVING, Listener, NetworkCounters, PolicySpec, Provider,
+    ProviderError, ProviderKind, ProviderOptions, ServiceClaim, ServiceLevels,
 };
 
 /// Number of polls after which all sockets are checked, even if none is known to have packets.
 const POLLS_PER_CHECK: u32 = 8;
-
-/// Maximum number of queue pairs of a provider: two bits of their numbers distinguish their uses.
-const QUEUE_PAIRS: u32 = 1 << (LOCAL_BITS - 2);
-
-/// The link's rate that DCQCN assumes, in bits per second. It is only the initial rate.
-const LINE_BITS: u64 = 100_000_000_000;
 
 /// A provider over RoCEv2.
 struct Roce {
@@ -122,7 +118,7 @@ fn scheduler(options: &ProviderOptions) -> Result<Option<Box<dyn Scheduler>>, Pr
     let wrong = ProviderError::Parameter("policy (RoCE takes a scheduler alone, as sched=drr)");
     let policy = text.parse::<PolicySpec>().ok();
     let policy = policy.filter(|policy| ProviderKind::Roce.takes(policy)).ok_or(wrong)?;
-    Ok(policy.scheduler_of_nic(QUEUE_PAIRS))
+    Ok(policy.scheduler_of_nic(LIMITS.queue_pairs))
 }
 
 /// The parts of a process that the driver uses.
@@ -263,57 +259,6 @@ impl Process for RoceCore {
     fn name(&mut self, ip: IpAddr) -> Option<u64> {
         let host = &self.host;
         self.network.routes.name(ip, || host.peers().collect())
-    }
-}
-
-/// Limits for programs.
-pub(super) const LIMITS: ProviderLimits = ProviderLimits {
-    queue_pairs: QUEUE_PAIRS,
-    completion_queues: 1 << 14,
-    regions: 1 << 16,
-    receive_queues: 1 << 12,
-};
-
-fn limits(slot: u8) -> Limits {
-    Limits {
-        queue_pairs: LIMITS.queue_pairs,
-        number_bits: LOCAL_BITS,
-        number_base: u32::from(slot) << LOCAL_BITS,
-        segments: LIMITS.regions,
-        completion_queues: LIMITS.completion_queues,
-        completions: 1 << 24,
-        receive_queues: QUEUE_PAIRS + LIMITS.receive_queues,
-        sends: 1 << 19,
-        // A record takes memory once it is used; until then it takes address space only.
-        receives: 1 << 21,
-        pending: 1 << 14,
-        buffered: 1 << 10,
-        read_depth: READ_DEPTH_MAX,
-    }
-}
-
-/// Returns the profile. `received` is the size of a socket's receive buffer in bytes, as the kernel
-/// counts them.
-fn profile(options: &ProviderOptions, received: usize) -> Profile {
-    // The kernel charges up to twice a packet's bytes. The packets under way from one peer should
-    // fit even if packets of others fill half of the buffer.
-    let window = received / 4 / (options.mtu as usize + 512);
-    // A peer with out-of-order reception accepts no packet that is early by more than its window.
-    let most = OutOfOrder::default().window as usize;
-    let window_packets = window.clamp(16, most) as u32;
-    // The evidence of a loss has to fit into the window.
-    let tolerance = OutOfOrder::default().tolerance.min(window_packets / 2);
-    let selective = OutOfOrder { tolerance, ..OutOfOrder::default() };
-    let out_of_order = options.out_of_order.then_some(selective);
-    Profile {
-        window_packets,
-        // A socket's buffer overflows, above all if many peers send to it. If only missing packets
-        // are retransmitted, that does not fill the buffer again.
-        window_adapts: !options.out_of_order,
-        acknowledge_every: (window_packets / 4).clamp(1, 64),
-        out_of_order,
-        dcqcn: options.dcqcn.then(|| policy::DcqcnRateParameters::new(LINE_BITS)),
-        ..Profile::default()
     }
 }
 

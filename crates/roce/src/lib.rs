@@ -27,8 +27,8 @@
 //! operations posted behind a READ from changing the memory that it reads; `responder::unconnected`
 //! is the receiving side of UC and UD; `state` has the states of a queue pair; `completions` are
 //! its completion queues; `flow` has what a scheduler lets a queue pair send; `rate_control` says
-//! which policies queue pairs can follow; `keys` draws R_Keys, and `shuffle` the order of queue pair
-//! numbers.
+//! which policies queue pairs can follow; `keys` draws R_Keys, and `shuffle` the order of queue
+//! pair numbers.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -4,7 +4,8 @@
 //! The two sides are timed separately, and so is the codec, through which all packets go; the
 //! budget in the design is for the receiver.
 //!
-//! `packet_cost CASE PACKETS` runs one case, by its number, once, for tools that count instructions.
+//! `packet_cost CASE PACKETS` runs one case, by its number, once, for tools that count
+//! instructions.
 
 use fairway_ub::policy::PolicySpec;
 use fairway_ub::wire::{

@@ -271,9 +271,8 @@ impl Channel {
             flags: 0,
             ..Sent::UNUSED
         };
-        let message = &shared.messages[index];
-        shared.flows.sent(message.flow, now, bytes);
-        let class = self.class_of(message);
+        shared.flows.sent(shared.messages[index].flow, now, bytes);
+        let class = self.class_of(&shared.messages[index]);
         let last = self.advance_message(shared, index);
         self.launch(shared, psn, path, now);
         self.spend(&mut shared.schedule, now, bytes, true);
@@ -281,12 +280,12 @@ impl Channel {
         let full = u64::from(self.tp.flight() + bytes) > window || is_last_psn;
         let message = &shared.messages[index];
         let is_first = packet_index == 0;
-        let start_known =
-            self.paths.leaves_address_out(index, is_first, message.progress.is_start_known());
-        let enough = self.congestion.count_since_ack_request(bytes, window);
-        let enough = enough || shared.config.profile().acknowledge_chunks;
-        let ack_request =
-            (idle && requests_ack(message)) || full || (self.paths.is_chunk_over() && enough);
+        let start_known = message.progress.is_start_known();
+        let start_known = self.paths.leaves_address_out(index, is_first, start_known);
+        let enough = self.congestion.count_since_ack_request(bytes, window)
+            || shared.config.profile().acknowledge_chunks;
+        let over = self.paths.is_chunk_over() && enough;
+        let ack_request = (idle && requests_ack(message)) || full || over;
         if ack_request {
             self.congestion.note_ack_request();
         }
