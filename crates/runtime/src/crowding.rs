@@ -159,6 +159,11 @@ thread_local! {
     };
 }
 
+/// Prepares what polls read, before the first one.
+pub(crate) fn prepare() {
+    host::prepare();
+}
+
 /// Records a poll of this thread. The last poll of the device was at `at`, perhaps by another
 /// thread: the clock is read only if that time stays the same. Returns what the thread should do.
 pub(crate) fn advise(at: Instant, successful: bool) -> Advice {

@@ -169,6 +169,7 @@ impl<P: Protocol> Shared<P> {
         outside: P::Outside,
     ) -> Self {
         assert!((1..=SLEEPERS_MAX).contains(&sleepers.len()), "sleepers are bits of a word");
+        crowding::prepare();
         let asleep = vec![None; sleepers.len()];
         Shared {
             locked: Mutex::new(Locked {

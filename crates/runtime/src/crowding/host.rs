@@ -68,6 +68,11 @@ pub(super) fn has_core_for_each() -> bool {
     busy.zip(unrestricted_cores()).is_some_and(|(busy, cores)| busy <= cores)
 }
 
+/// Reads what is kept afterwards: that takes memory, and polls take none.
+pub(super) fn prepare() {
+    unrestricted_cores();
+}
+
 /// Number of the host's cores; `None` if this process may not use all of them.
 fn unrestricted_cores() -> Option<usize> {
     static CORES: OnceLock<Option<usize>> = OnceLock::new();
