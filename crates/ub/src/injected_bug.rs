@@ -149,6 +149,9 @@ pub enum InjectedBug {
     SendNothing,
     /// Ignore the last further transaction of a transaction acknowledgement.
     SkipLastExecuted,
+    /// Acknowledge operations of different Jetties together, and take the numbers of one for those
+    /// of another.
+    JoinAnyJetty,
     /// Keep a receive whose sender gave up, while its payload was being placed, for a turn that has
     /// passed.
     KeepPast,
@@ -190,7 +193,7 @@ pub enum InjectedBug {
 
 impl InjectedBug {
     /// Every injected bug.
-    pub const ALL: [InjectedBug; 87] = [
+    pub const ALL: [InjectedBug; 88] = [
         InjectedBug::SkipDuplicateCheck,
         InjectedBug::WrapPsnEarly,
         InjectedBug::AcknowledgeBeforePlacement,
@@ -261,6 +264,7 @@ impl InjectedBug {
         InjectedBug::AnyCause,
         InjectedBug::SendNothing,
         InjectedBug::SkipLastExecuted,
+        InjectedBug::JoinAnyJetty,
         InjectedBug::KeepPast,
         InjectedBug::ResendAnyTrimmed,
         InjectedBug::LeaveInFlight,

@@ -19,7 +19,7 @@ const NEWER: [u64; 11] = [
 const NEWEST: [u64; 5] = [2_301, 2_464, 4_136, 968, 106_247_513];
 
 /// Recorded seeds of worlds in which data packets carry acknowledgements.
-const CARRYING: [u64; 6] = [1_611, 550, 5_826, 757, 172_106_910, 112_800];
+const CARRYING: [u64; 7] = [1_611, 550, 5_826, 757, 172_106_910, 112_800, 230_007_969];
 
 /// Recorded seeds of worlds in which paths fail for good.
 const FAILING: [u64; 1] = [757];
@@ -28,7 +28,7 @@ const FAILING: [u64; 1] = [757];
 const BURSTING: [u64; 4] = [5_826, 757, 3_025, 172_106_910];
 
 /// Recorded seeds of worlds in which Jetties are aborted.
-const ABORTING: [u64; 0] = [];
+const ABORTING: [u64; 1] = [230_007_969];
 
 /// Recorded seeds of worlds in which operations without a receive request receive order.
 const ONE_ORDERING: [u64; 0] = [];

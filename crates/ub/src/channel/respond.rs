@@ -9,7 +9,8 @@ use crate::placement::Purpose;
 use crate::pool::Index;
 use crate::shared::Shared;
 use fairway_wire::{
-    Access, Data, Duration, Executed, Instant, Operation, Order, Part, Refusal, ServiceMode, Tag,
+    Access, Data, Duration, Executed, Instant, JettyId, Operation, Order, Part, Refusal,
+    ServiceMode, Tag,
 };
 
 /// True if a transaction other than a READ, get or atomic gets a separate answer (TAACK).
@@ -85,15 +86,18 @@ impl Channel {
     }
 
     /// Acknowledges an executed operation with the answer that is last in the queue, if that
-    /// acknowledges others. True if so: the record reserved for an answer of its own is not needed.
+    /// acknowledges others of the same Jetty, which has numbered them apart. True if so: the record
+    /// reserved for an answer of its own is not needed.
     fn joins_answer(&self, shared: &mut Shared, index: Index<Message>) -> bool {
         let answer = &shared.messages[index];
         if answer.is_answer_awaited() {
             return false;
         }
-        let (slot, transaction) = (answer.slots.number(), answer.transaction);
-        let last = self.line.last();
-        last.is_some_and(|last| shared.messages[last].acknowledge_also(slot, transaction))
+        let (slot, transaction, jetty) = (answer.slots.number(), answer.transaction, answer.jetty);
+        let Some(last) = self.line.last() else { return false };
+        let is_of_jetty =
+            shared.messages[last].jetty == jetty || shared.is_injected(InjectedBug::JoinAnyJetty);
+        is_of_jetty && shared.messages[last].acknowledge_also(slot, transaction)
     }
 
     /// Refuses, in an answer, a transaction that the transport has acknowledged.
@@ -226,11 +230,19 @@ impl Channel {
     // ---- answers to local requests ----
 
     /// The operation that a further entry of a transaction acknowledgement is for, if it still
-    /// waits for one.
-    fn also_executed(&self, shared: &Shared, slot: u8, transaction: u16) -> Option<Index<Message>> {
+    /// waits for one. The slot may belong to an operation of another Jetty by now, whose number is
+    /// the same.
+    fn also_executed(
+        &self,
+        shared: &Shared,
+        jetty: JettyId,
+        (slot, transaction): (u8, u16),
+    ) -> Option<Index<Message>> {
         let index = self.slots.read_slot_owner(slot)?;
         let message = &shared.messages[index];
-        let fits = message.transaction == transaction
+        let is_of_jetty = message.jetty == jetty || shared.is_injected(InjectedBug::JoinAnyJetty);
+        let fits = is_of_jetty
+            && message.transaction == transaction
             && message.attempts.is_open()
             && message.progress.is_all_sent()
             && !message.is_fetch();
@@ -238,13 +250,13 @@ impl Channel {
     }
 
     /// Completes the operations that the further entries of a transaction acknowledgement name.
-    fn finish_others(&mut self, shared: &mut Shared, others: &Executed) {
+    fn finish_others(&mut self, shared: &mut Shared, jetty: JettyId, others: &Executed) {
         let count = match shared.is_injected(InjectedBug::SkipLastExecuted) {
             true => others.len().saturating_sub(1),
             false => others.len(),
         };
-        for (slot, transaction) in others.iter().take(count) {
-            match self.also_executed(shared, slot, transaction) {
+        for entry in others.iter().take(count) {
+            match self.also_executed(shared, jetty, entry) {
                 Some(index) => self.finish_answered(shared, index),
                 None => shared.counters.drops[DropReason::NoRead as usize] += 1,
             }
@@ -278,7 +290,7 @@ impl Channel {
         let judgement = self.judge_first_answered(shared, now, data, payload);
         if let Operation::Done { others, .. } = &data.operation {
             // They were executed after the first one, and so complete after it.
-            self.finish_others(shared, others);
+            self.finish_others(shared, data.jetty, others);
         }
         judgement
     }

@@ -4,8 +4,8 @@
 pub const EXECUTED_MAX: usize = 10;
 
 /// Transactions that have been executed, each by the slot in which its initiator awaits the answer
-/// and its number. The Jetty is not repeated: the slot names the transaction, and the number proves
-/// that it is the slot's current one.
+/// and its number. All are of the Jetty that the ATAH names: the slot names the transaction, and
+/// the number proves that it is the slot's current one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Executed {
     count: u8,
