@@ -81,7 +81,7 @@ pub(crate) const RECORDED: [Recorded; 52] = [
     Recorded::seed(InjectedBug::EndInRound, 67_180_553),
     Recorded::seed(InjectedBug::ForgetLate, 2_832),
     Recorded::run(InjectedBug::AnyCause, 72_073_876, 0),
-    Recorded::new(InjectedBug::KeepPast, 79_289_242, 771),
+    Recorded::new(InjectedBug::KeepPast, 79_289_242, 1_076),
     Recorded::new(InjectedBug::RepeatUnconfirmed, 2_301, 2_301),
     Recorded::new(InjectedBug::AnswerUnretired, 2_464, 649),
     Recorded::new(InjectedBug::ForgetPlacing, 4_136, 4_136),
