@@ -31,6 +31,27 @@ fn completions_can_be_awaited() {
 }
 
 #[test]
+fn threads_that_do_not_poll_before_they_sleep_get_all_completions() {
+    let pair = Pair::new();
+    let (client, server) = (&pair.client, &pair.server);
+    let local = client.filled(1 << 16, 1);
+    let remote = server.open_segment(1 << 16);
+    let nothing = client.jetty.wait_asleep(Duration::from_millis(1));
+    assert!(matches!(nothing, Err(fairway::Error::Timeout { .. })), "{nothing:?}");
+    let mut done = Vec::new();
+    for id in 0..50 {
+        client.jetty.write(&client.peer, &local, remote.key(), 2 * id).unwrap();
+        assert_eq!(client.jetty.wait_asleep(TIMEOUT).unwrap().id, 2 * id);
+        client.jetty.write(&client.peer, &local, remote.key(), 2 * id + 1).unwrap();
+        while client.jetty.poll_once(&mut done) == 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(done.pop().unwrap().id, 2 * id + 1);
+    }
+    assert_eq!(content(&remote), content(&local));
+}
+
+#[test]
 fn two_tasks_play_ping_pong() {
     let pair = Pair::new();
     let play = |side: &common::Side, other: u32, first: bool| {
