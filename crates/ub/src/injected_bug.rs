@@ -152,6 +152,9 @@ pub enum InjectedBug {
     /// Acknowledge operations of different Jetties together, and take the numbers of one for those
     /// of another.
     JoinAnyJetty,
+    /// Give a send-window block that is freed to the channel whose turn is first, not to the one that
+    /// has waited for it.
+    TakeFreedBlock,
     /// Keep a receive whose sender gave up, while its payload was being placed, for a turn that has
     /// passed.
     KeepPast,
@@ -193,7 +196,7 @@ pub enum InjectedBug {
 
 impl InjectedBug {
     /// Every injected bug.
-    pub const ALL: [InjectedBug; 88] = [
+    pub const ALL: [InjectedBug; 89] = [
         InjectedBug::SkipDuplicateCheck,
         InjectedBug::WrapPsnEarly,
         InjectedBug::AcknowledgeBeforePlacement,
@@ -265,6 +268,7 @@ impl InjectedBug {
         InjectedBug::SendNothing,
         InjectedBug::SkipLastExecuted,
         InjectedBug::JoinAnyJetty,
+        InjectedBug::TakeFreedBlock,
         InjectedBug::KeepPast,
         InjectedBug::ResendAnyTrimmed,
         InjectedBug::LeaveInFlight,

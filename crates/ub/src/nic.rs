@@ -476,7 +476,7 @@ impl UbDevice {
     fn retry_blocked_channels(&mut self) {
         while let Some(index) = self.shared.schedule.pop_unblocked() {
             if let Some(channel) = channel_at(&mut self.entries, index) {
-                channel.unblock(&mut self.shared.schedule);
+                channel.unblock(&mut self.shared);
             }
         }
     }

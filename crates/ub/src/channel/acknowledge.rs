@@ -322,7 +322,7 @@ impl Channel {
         }
         self.tp.advance(to);
         if self.send.retire(from, to, &mut shared.send_blocks) {
-            self.retry_blocked(&mut shared.schedule);
+            shared.schedule.retry_blocked();
         }
     }
 

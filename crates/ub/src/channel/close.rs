@@ -282,7 +282,7 @@ impl Channel {
                 self.end(shared, index, status);
             }
         }
-        self.retry_blocked(&mut shared.schedule);
+        shared.schedule.retry_blocked();
     }
 
     /// Returns what the transport of the channel has taken, and empties its lists of messages,

@@ -205,12 +205,6 @@ impl Channel {
         self.rings.left_urgent();
     }
 
-    /// Makes the channel ready again after send-window blocks, which it lacked, were freed.
-    pub(crate) fn unblock(&mut self, schedule: &mut Schedule) {
-        self.rings.left_blocked();
-        self.mark_ready(schedule);
-    }
-
     /// Notes that a packet of the peer has arrived.
     #[inline]
     pub(crate) fn note_packet_received(&mut self, now: Instant) {

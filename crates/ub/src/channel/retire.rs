@@ -5,7 +5,7 @@ use crate::api::Status;
 use crate::injected_bug::InjectedBug;
 use crate::message::{Body, Message, MessagePlace, Notice, Outcome};
 use crate::pool::Index;
-use crate::shared::{Schedule, Shared};
+use crate::shared::Shared;
 use fairway_wire::Tag;
 
 impl Channel {
@@ -259,17 +259,6 @@ impl Channel {
     pub(crate) fn grant_slot(&mut self, shared: &mut Shared, index: Index<Message>) {
         if self.slots.grant_slot(&mut shared.messages, index) {
             self.enlist(shared, index);
-        }
-    }
-
-    /// Lets channels that lacked send-window blocks try again, after some were freed.
-    pub(crate) fn retry_blocked(&mut self, schedule: &mut Schedule) {
-        while let Some(channel) = schedule.pop_blocked() {
-            if channel == self.index() {
-                self.unblock(schedule);
-            } else {
-                schedule.push_unblocked(channel);
-            }
         }
     }
 }

@@ -163,7 +163,7 @@ impl Channel {
                 message.strand();
             }
         }
-        self.retry_blocked(&mut shared.schedule);
+        shared.schedule.retry_blocked();
     }
 
     /// Ends a retired channel with its group.

@@ -245,6 +245,19 @@ impl Channel {
         true
     }
 
+    /// Makes the channel ready again after send-window blocks, which it lacked, were freed. It takes
+    /// the one that it lacks at once: a channel whose turn comes earlier would otherwise take every
+    /// block that is freed.
+    pub(crate) fn unblock(&mut self, shared: &mut Shared) {
+        self.rings.left_blocked();
+        let takes = !self.line.is_empty() && !shared.is_injected(InjectedBug::TakeFreedBlock);
+        if takes && !self.send.admit(self.tp.next(), &mut shared.send_blocks) {
+            self.rings.enter_blocked(&mut shared.schedule);
+            return;
+        }
+        self.mark_ready(&mut shared.schedule);
+    }
+
     fn send_new(
         &mut self,
         shared: &mut Shared,

@@ -103,15 +103,13 @@ impl Schedule {
         self.blocked_on_pool.push(channel);
     }
 
-    /// Takes the next channel that lacks a send-window block.
+    /// Lets the channels that lack send-window blocks try again, in the order in which they have
+    /// waited, after some were freed.
     #[inline]
-    pub(crate) fn pop_blocked(&mut self) -> Option<ChannelIndex> {
-        self.blocked_on_pool.pop()
-    }
-
-    /// Appends a channel to those for which send-window blocks have been freed.
-    pub(crate) fn push_unblocked(&mut self, channel: ChannelIndex) {
-        self.unblocked.push(channel);
+    pub(crate) fn retry_blocked(&mut self) {
+        while let Some(channel) = self.blocked_on_pool.pop() {
+            self.unblocked.push(channel);
+        }
     }
 
     /// Takes the next channel for which send-window blocks have been freed.
