@@ -41,8 +41,9 @@ impl Recorded {
 /// for a world only as long as the draws stay the same. If a bug is missed after a change of the
 /// protocol, other runs with the plan that was recorded for it find another one within minutes
 /// (`xtask storm --bug NAME --plan-of SEED`).
-pub(crate) const RECORDED: [Recorded; 53] = [
+pub(crate) const RECORDED: [Recorded; 54] = [
     Recorded::new(InjectedBug::JoinAnyJetty, 230_007_969, 230_007_969),
+    Recorded::new(InjectedBug::FaultWhileAborting, 250_026_477, 250_026_477),
     Recorded::new(InjectedBug::TakeFreedBlock, 240_010_970, 240_010_970),
     Recorded::new(InjectedBug::NumberAfresh, 510, 510),
     Recorded::new(InjectedBug::IssueAnew, 112_800, 112_800),

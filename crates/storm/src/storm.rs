@@ -380,7 +380,7 @@ impl Storm {
             self.workload.receive_done(&receive);
             return Ok(());
         }
-        self.workload.check_end(node, completion)
+        self.workload.check_end(&self.model, node, completion)
     }
 
     /// Adds every field of a completion to the hash of the run.

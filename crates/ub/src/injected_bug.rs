@@ -155,6 +155,8 @@ pub enum InjectedBug {
     /// Give a send-window block that is freed to the channel whose turn is first, not to the one that
     /// has waited for it.
     TakeFreedBlock,
+    /// Let a failure that an abort reports change the state of the Jetty.
+    FaultWhileAborting,
     /// Keep a receive whose sender gave up, while its payload was being placed, for a turn that has
     /// passed.
     KeepPast,
@@ -196,7 +198,7 @@ pub enum InjectedBug {
 
 impl InjectedBug {
     /// Every injected bug.
-    pub const ALL: [InjectedBug; 89] = [
+    pub const ALL: [InjectedBug; 90] = [
         InjectedBug::SkipDuplicateCheck,
         InjectedBug::WrapPsnEarly,
         InjectedBug::AcknowledgeBeforePlacement,
@@ -269,6 +271,7 @@ impl InjectedBug {
         InjectedBug::SkipLastExecuted,
         InjectedBug::JoinAnyJetty,
         InjectedBug::TakeFreedBlock,
+        InjectedBug::FaultWhileAborting,
         InjectedBug::KeepPast,
         InjectedBug::ResendAnyTrimmed,
         InjectedBug::LeaveInFlight,

@@ -7,8 +7,8 @@
 use super::Model;
 use crate::operation::{Life, Operation, State};
 use crate::world::World;
-use fairway_ub::Status;
 use fairway_ub::wire::JettyId;
+use fairway_ub::{Completion, Status};
 
 impl Model {
     /// Records that a Jetty was aborted.
@@ -33,6 +33,12 @@ impl Model {
         for note in world.nodes[life.0].channels.iter().flatten() {
             self.flushed.insert(note.peer, ());
         }
+    }
+
+    /// True if an operation of a local Jetty ends because that was aborted: then its failure does
+    /// not change the state of the Jetty.
+    pub(crate) fn is_aborted(&self, done: &Completion) -> bool {
+        self.operations.get(done.id as usize).is_some_and(|operation| operation.aborted)
     }
 
     /// True if the target of an operation was aborted at least once.

@@ -181,7 +181,12 @@ impl Workload {
     }
 
     /// Checks the completion of a Jetty's operation.
-    pub(crate) fn check_end(&self, node: usize, done: &Completion) -> Result<(), Finding> {
+    pub(crate) fn check_end(
+        &self,
+        model: &Model,
+        node: usize,
+        done: &Completion,
+    ) -> Result<(), Finding> {
         let jetty = &self.applications[node].jetties[done.jetty.value() as usize];
         if jetty.drained {
             return Err(format!("node {node}: it completes after it was drained: {done:?}").into());
@@ -189,6 +194,7 @@ impl Workload {
         let gone = matches!(done.status, Status::PeerDead | Status::PeerClosed | Status::Flushed);
         let harmless = gone || done.status == Status::Success;
         if !harmless
+            && !model.is_aborted(done)
             && jetty.exception != ExceptionMode::Continue
             && jetty.state == JettyState::Ready
         {

@@ -16,7 +16,7 @@ impl UbDevice {
     /// were returned before and not sent yet must be dropped by the caller, and so must payload
     /// that it was asked to place and has not placed yet.
     ///
-    /// The Jetty's state does not change.
+    /// The Jetty's state does not change, whatever its exception mode is.
     ///
     /// # Errors
     /// `Missing` if there is no such Jetty.
@@ -38,6 +38,9 @@ impl UbDevice {
         if self.shared.is_injected(InjectedBug::AbortBackwards) {
             all.reverse();
         }
+        if !self.shared.is_injected(InjectedBug::FaultWhileAborting) {
+            self.shared.jetties.set_aborting(Some(id));
+        }
         for index in all {
             if self.shared.report_at_once(index) {
                 continue;
@@ -49,6 +52,7 @@ impl UbDevice {
             }
         }
         self.shared.flush_unreported(id);
+        self.shared.jetties.set_aborting(None);
         for index in self.shared.arrivals.ever_taken() {
             let arrival = &self.shared.arrivals[index];
             if arrival.channel.is_none() || arrival.receive.is_none() || arrival.jetty != id {

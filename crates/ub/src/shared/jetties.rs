@@ -27,6 +27,8 @@ pub(crate) struct Jetties {
     not_ready_retries: Vec<Option<u16>>,
     /// Jetties that have gone to the error state and are to be flushed.
     failing: Vec<JettyId>,
+    /// The Jetty whose operations are being aborted: their failures do not change its state.
+    aborting: Option<JettyId>,
     groups: Pool<Group>,
     receives: Pool<Receive>,
     /// By Jetty: number of receives that were taken by messages and have not been replaced.
@@ -44,6 +46,7 @@ impl Jetties {
             jetties: alloc::vec![Jetty::FREE; count],
             not_ready_retries: alloc::vec![None; count],
             failing: Vec::with_capacity(count),
+            aborting: None,
             groups: Pool::new(limits.groups),
             receives: Pool::new(limits.receives),
             taken: alloc::vec![0; count],
@@ -267,12 +270,17 @@ impl Jetties {
         self.failing.pop();
     }
 
+    /// Names the Jetty whose operations are being aborted, if there is one.
+    pub(crate) fn set_aborting(&mut self, id: Option<JettyId>) {
+        self.aborting = id;
+    }
+
     /// Handles a failed operation of a Jetty. Returns the Jetty's new state, if its exception mode
     /// changes the state.
     pub(crate) fn take_fault(&mut self, id: JettyId, status: Status) -> Option<JettyState> {
         let gone = matches!(status, Status::PeerDead | Status::PeerClosed | Status::Flushed);
         let jetty = &mut self.jetties[id.value() as usize];
-        if gone || jetty.state != JettyState::Ready {
+        if gone || jetty.state != JettyState::Ready || self.aborting == Some(id) {
             return None;
         }
         match jetty.exception {

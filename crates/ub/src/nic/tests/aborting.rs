@@ -1,6 +1,7 @@
 //! Jetties that end abruptly, and those that share receives.
 
 use super::*;
+use crate::{ExceptionMode, JettyState};
 
 impl Pair {
     /// Creates another Jetty at the second node.
@@ -77,6 +78,42 @@ fn operations_that_complete_in_order_are_aborted_at_once() {
     pair.run_until_idle(|_, _| false);
     assert_eq!(pair.completions(0), []);
     assert_eq!(pair.nics[0].usage().messages, 0, "records come back");
+}
+
+/// A refused operation completes with its failure, as one that waits for those before it.
+#[test]
+fn failures_that_an_abort_reports_do_not_change_the_state() {
+    let mut pair = Pair::new(0, 1);
+    let queue = pair.queues[0];
+    let config = JettyConfig {
+        number: Some(2),
+        exception: ExceptionMode::Error,
+        ..JettyConfig::new(queue, queue)
+    };
+    let near = pair.nics[0].create_jetty(&config).unwrap();
+    pair.jetties[0] = near;
+    let order = OrderRequest { complete_in_order: true, ..OrderRequest::default() };
+    let remote = pair.remote();
+    pair.post_in_order(0, Work::Write { remote }, 5000, order);
+    pair.post_in_order(1, Work::Send { target: named(30) }, 8, order);
+    let sent = pair.outgoing();
+    pair.deliver(1, sent.last().unwrap());
+    while let Some(refusal) = pair.nics[1].poll_transmit(pair.now) {
+        pair.deliver(0, &refusal);
+    }
+    while let Some(packet) = pair.nics[0].poll_transmit(pair.now) {
+        pair.deliver(1, &packet);
+    }
+    while let Some(ack) = pair.nics[1].poll_transmit(pair.now) {
+        pair.deliver(0, &ack);
+    }
+    pair.nics[0].abort_jetty(near).unwrap();
+    let ended = pair.completions(0);
+    let statuses: Vec<Status> = ended.iter().map(|ended| ended.status).collect();
+    assert_eq!(statuses, [Status::Flushed, Status::RemoteNoJetty]);
+    assert_eq!(pair.nics[0].jetty_state(near), JettyState::Ready);
+    assert_eq!(pair.nics[0].poll_event(), None);
+    assert_eq!(pair.nics[0].destroy_jetty(near), Ok(()));
 }
 
 #[test]
