@@ -134,7 +134,7 @@ policies:  ## The examples of policies as modules (needs clang, lld, and rustup 
 		-o examples/policies/c/$$name.wasm examples/policies/c/$$name.c || exit 1; done
 	cd examples/policies/rust && $(CARGO) build --release --examples --config \
 		'target.wasm32-unknown-unknown.rustflags = ["--remap-path-prefix=$(CURDIR)=fairway"]'
-	for name in aimd swift rack filling drr eqds mprdma; do \
+	for name in aimd swift rack filling drr eqds mprdma reps; do \
 		cp examples/policies/rust/target/wasm32-unknown-unknown/release/examples/$$name.wasm \
 		examples/policies/rust/ || exit 1; done
 

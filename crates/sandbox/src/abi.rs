@@ -10,7 +10,7 @@ use fairway_policy::{
 
 /// Version of this interface. A module names the version that it was made for; one made for a later
 /// version is refused.
-pub const ABI_VERSION: u32 = 4;
+pub const ABI_VERSION: u32 = 5;
 /// Size of the area, in bytes.
 pub const AREA_BYTES: usize = 16 * 1024;
 /// Maximum number of paths of a channel.
@@ -35,7 +35,11 @@ const TEXT: usize = PATHS + PATHS_MAX * PATH_BYTES;
 /// Maximum length of the text, in bytes.
 pub(crate) const TEXT_BYTES: usize = 1024;
 
-const _: () = assert!(START + 64 <= PATHS && TEXT + TEXT_BYTES <= AREA_BYTES);
+/// Offset of the round trips that probes of the paths measured.
+const PROBED: usize = TEXT + TEXT_BYTES;
+const PROBED_BYTES: usize = 8;
+
+const _: () = assert!(START + 64 <= PATHS && PROBED + PATHS_MAX * PROBED_BYTES <= AREA_BYTES);
 
 const ACK_HAS_RTT: u32 = 1;
 const ACK_PRESSURE: u32 = 2;
@@ -47,6 +51,7 @@ const PATH_USABLE: u32 = 1;
 const USABLE: usize = 16;
 
 const HAS_RTT: u32 = 1;
+const HAS_ELAPSED: u32 = 2;
 const BEYOND_TOLERANCE: u32 = 1;
 const WAS_DECLARED_LOST: u32 = 1;
 const BACKLOGGED: u32 = 1;
@@ -82,10 +87,10 @@ pub(crate) struct CreditDecision {
     pub(crate) blocked: bool,
 }
 
-/// What a module states once, when it has started.
+/// What a module states when it has started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traits {
-    /// Bytes from which on a scheduler needs a transmit event.
+    /// Bytes from which on a scheduler needs a transmit event. It may state others after each call.
     pub(crate) event_bytes: u32,
     /// [`LossDetector::compares_across_paths`](fairway_policy::LossDetector).
     pub(crate) compares_across_paths: bool,
@@ -243,7 +248,9 @@ impl<'a> Area<'a> {
         record.u64(8, ack.rtt.map_or(0, |rtt| rtt.as_ps()));
         record.u32(16, ack.acked_packets);
         record.u32(20, ack.marked_packets);
-        record.u32(24, flag(ack.rtt.is_some(), HAS_RTT));
+        let has_elapsed = flag(ack.elapsed.is_some(), HAS_ELAPSED);
+        record.u32(24, flag(ack.rtt.is_some(), HAS_RTT) | has_elapsed);
+        record.u64(32, ack.elapsed.map_or(0, |elapsed| elapsed.as_ps()));
     }
 
     pub(crate) fn put_evidence(&mut self, evidence: &Evidence) {
@@ -287,6 +294,8 @@ impl<'a> Area<'a> {
     /// Reports at most [`PATHS_MAX`] paths, and which of them are usable, to the module.
     fn put_paths(&mut self, paths: &[PathView]) {
         let mut usable = [0_u64; PATHS_MAX / 64];
+        // A path that was probed once keeps its round trip, so zeros are never to be written again.
+        let mut probed = 0;
         let (records, _) = self.0[PATHS..TEXT].as_chunks_mut::<PATH_BYTES>();
         for (path, (record, view)) in records.iter_mut().zip(paths).enumerate() {
             record.u64(0, view.smoothed_rtt.as_ps());
@@ -297,6 +306,13 @@ impl<'a> Area<'a> {
             record.u32(40, view.in_flight);
             record.u32(44, flag(view.usable, PATH_USABLE));
             usable[path / 64] |= u64::from(view.usable) << (path % 64);
+            probed |= view.probed_rtt.as_ps();
+        }
+        if probed != 0 {
+            let (records, _) = self.0[PROBED..].as_chunks_mut::<PROBED_BYTES>();
+            for (record, view) in records.iter_mut().zip(paths) {
+                record.u64(0, view.probed_rtt.as_ps());
+            }
         }
         for (word, bits) in usable.iter().enumerate() {
             self.0.u64(SAMPLE + USABLE + 8 * word, *bits);
@@ -329,7 +345,7 @@ impl<'a> Area<'a> {
         decision.within_bounds(mtu_bytes)
     }
 
-    /// Returns what the module has stated at its start.
+    /// Returns what the module has stated at its start, or a scheduler since.
     pub(crate) fn traits(&self) -> Traits {
         let flags = self.u32(TRAITS);
         Traits {

@@ -12,6 +12,8 @@ pub(crate) struct Guest {
     pub(crate) machine: Machine,
     pub(crate) traits: Traits,
     pub(crate) hooks: Hooks,
+    /// The version of the interface for which it was made.
+    version: u32,
 }
 
 /// The functions that the instance exports.
@@ -69,7 +71,17 @@ impl Guest {
         // From now on its memory cannot grow, so that the host allocates nothing for it.
         machine.freeze();
         let hooks = Hooks::of(&mut machine);
-        Ok(Guest { machine, traits, hooks })
+        Ok(Guest { machine, traits, hooks, version })
+    }
+
+    /// Reads again what a scheduler states: a module of version 5 or later may have changed it in
+    /// the call that has just ended.
+    pub(crate) fn read_event_bytes(&mut self) {
+        if self.version >= 5
+            && let Some(area) = self.machine.area()
+        {
+            self.traits.event_bytes = area.traits().event_bytes;
+        }
     }
 }
 

@@ -133,8 +133,10 @@ impl Sequence {
     /// Draws an acknowledgement of a path.
     pub fn path_ack(&mut self) -> PathAck {
         let sample = self.ack();
+        let gathered = Duration::from_ns(self.below(50_000));
+        let is_known = self.below(4) > 0;
         PathAck {
-            elapsed: None,
+            elapsed: sample.rtt.filter(|_| is_known).map(|rtt| rtt.saturating_add(gathered)),
             now: sample.now,
             acked_packets: sample.acked_packets,
             marked_packets: sample.marked_packets,

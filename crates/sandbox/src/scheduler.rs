@@ -62,6 +62,7 @@ impl UserScheduler {
                 Ok(count) => count,
                 Err(fault) => return Some(Err(fault)),
             };
+            guest.read_event_bytes();
             let fault = |reason| Fault { hook: Hook::Rates, reason };
             let list = guest.machine.rates(count).filter(|_| count as usize <= flows);
             let Some(list) = list else { return Some(Err(fault(Reason::BadList(count)))) };

@@ -67,6 +67,7 @@ fn policies_of_channels_decide_the_same_in_both_engines() {
         ("cc", "c/aimd.wasm"),
         ("path", "c/p2c.wasm"),
         ("path", "rust/mprdma.wasm"),
+        ("path", "rust/reps.wasm"),
         ("loss", "rust/rack.wasm"),
     ];
     for (label, file) in cases {

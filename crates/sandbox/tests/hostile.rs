@@ -137,7 +137,7 @@ fn policy_that_cannot_start_is_refused() {
     let area = "(func (export \"fairway_area\") (result i32) i32.const 1024)";
     let init = "(i64.store (i32.const 1024) (i64.const 100000))\n        i32.const 0";
     let cases = [
-        (abi, "(func (export \"fairway_policy_abi\") (result i32) i32.const 5)", "version 4"),
+        (abi, "(func (export \"fairway_policy_abi\") (result i32) i32.const 6)", "version 5"),
         (abi, "(func (export \"fairway_policy_abi\") (result i32) i32.const 0)", "says 0"),
         (
             abi,

@@ -1,48 +1,19 @@
-//! Loss detectors, schedulers, windows per path and receiver credit as modules: each decides as the
-//! built-in policy from whose source it is made, and each that fails is replaced.
+//! Loss detectors, schedulers and receiver credit as modules: each decides as the built-in policy
+//! from whose source it is made, and each that fails is replaced.
 
 mod common;
 
-use common::{Folder, example, module, policies};
+use common::{BASE, Folder, example, module, only_fault, open, policies, without_faults};
 use fairway_policy::{
-    ChunkRequest, CongestionControl, CreditRequest, FlowId, LossDetector, LossSample, PathChoice,
-    PathView, PolicySet, RateRegisters, Scheduler, Share,
+    ChunkRequest, CongestionControl, CreditRequest, FlowId, LossDetector, LossSample, PathView,
+    PolicySet, RateRegisters, Scheduler, Share,
 };
 use fairway_sandbox::probe::Sequence;
-use fairway_sandbox::{Hook, Policies, Reason};
+use fairway_sandbox::{Hook, Reason};
 use fairway_wire::{Duration, Instant};
 
 const MTU: u32 = 4096;
 const FLOWS: u32 = 12;
-
-/// What every module has; `(;more;)` stands for the hooks.
-const BASE: &str = r#"(module
-    (memory (export "memory") 1)
-    (func (export "fairway_policy_abi") (result i32) i32.const 2)
-    (func (export "fairway_area") (result i32) i32.const 1024)
-    (func (export "fairway_init") (result i32) (;init;) i32.const 0)
-    (;more;)
-)"#;
-
-fn open(kinds: &[&str], hooks: &str) -> Policies {
-    let folder = Folder::new();
-    let file = folder.put("kind.wasm", &module(&BASE.replace("(;more;)", hooks)));
-    let items: Vec<String> = kinds.iter().map(|kind| format!("{kind}={file}")).collect();
-    policies(&items.join(","))
-}
-
-fn only_fault(policies: &Policies) -> (Hook, Reason) {
-    let [report] = &policies.reports()[..] else { panic!("one module") };
-    assert_eq!(report.faults, 1, "{report}");
-    let (_, fault) = report.first_fault.clone().expect("a fault is reported");
-    (fault.hook, fault.reason)
-}
-
-fn without_faults(policies: &Policies) {
-    for report in policies.reports() {
-        assert_eq!((report.started, report.faults), (1, 0), "{report}");
-    }
-}
 
 // Loss detectors.
 
@@ -143,12 +114,12 @@ fn loss_detector_cannot_have_packets_overdue_at_once_nor_never() {
 // Schedulers.
 
 /// Drives a scheduler through starts, ends, changed shares and transmit events, and returns all
-/// rates and quanta after each.
+/// rates and quanta after each, and the bytes from which on it needs events.
 fn registers(
     scheduler: &mut dyn Scheduler,
     seed: u64,
     mut between: impl FnMut(u32),
-) -> Vec<(u64, Option<u32>)> {
+) -> Vec<(u64, Option<u32>, u32)> {
     let rates = RateRegisters::new(FLOWS);
     let mut sequence = Sequence::new(seed);
     let mut all = Vec::new();
@@ -177,7 +148,7 @@ fn registers(
         }
         all.extend((0..FLOWS).map(FlowId).map(|flow| {
             let quantum = scheduler.quantum_bytes(flow).filter(|_| alive[flow.index()]);
-            (rates.get(flow), quantum)
+            (rates.get(flow), quantum, scheduler.event_bytes())
         }));
     }
     all
@@ -284,68 +255,6 @@ fn new_scheduler_learns_of_all_flows_and_ends_the_reign_of_the_fallback() {
     assert_eq!(scheduler.name(), "wasm");
     let all: Vec<u64> = (0..4).map(|flow| rates.get(FlowId(flow))).collect();
     assert_eq!(all, [1_000_000, 1_000_000, 1_000_000, RateRegisters::UNLIMITED]);
-}
-
-// Windows per path.
-
-/// Drives a path choice as a channel does: choices, acknowledgements and losses.
-fn choices(choice: &mut dyn PathChoice, seed: u64) -> Vec<(bool, usize)> {
-    let mut sequence = Sequence::new(seed);
-    let mut paths = [PathView::default(); 8];
-    let mut choices = Vec::new();
-    for _ in 0..3000 {
-        let mut request = sequence.chunk(&mut paths);
-        for path in &mut paths {
-            path.in_flight *= 3;
-        }
-        request.bytes = MTU;
-        let room = choice.has_room(&paths);
-        choices.push((room, choice.choose(&paths, &request)));
-        let path = sequence.below(8) as usize;
-        choice.on_ack(path, &sequence.path_ack());
-        if sequence.below(6) == 0 {
-            choice.on_loss(path, &sequence.loss());
-        }
-    }
-    choices
-}
-
-#[test]
-fn windows_per_path_as_a_module_are_the_built_in_ones() {
-    let file = example("rust/mprdma.wasm");
-    for parameters in ["", ":initial=4:max=12"] {
-        let module = policies(&format!("path={file}{parameters}"));
-        let built_in = policies(&format!("path=mp-rdma{parameters}"));
-        let own = choices(&mut *module.build(MTU).path, 8);
-        assert_eq!(own, choices(&mut *built_in.build(MTU).path, 8), "{parameters}");
-        assert!(own.iter().any(|(_, path)| *path == 7));
-        without_faults(&module);
-    }
-}
-
-#[test]
-fn path_choice_that_fails_in_any_hook_is_replaced_by_the_default() {
-    let choose = "(func (export \"choose_path\") (param i32) (result i32) i32.const 0)";
-    let cases = [
-        ("(func (export \"has_room\") (param i32) (result i32) unreachable)", Hook::HasRoom),
-        ("(func (export \"on_path_ack\") (param i32) (loop (br 0)))", Hook::OnPathAck),
-        ("(func (export \"on_path_loss\") (param i32) unreachable)", Hook::OnPathLoss),
-    ];
-    for (hook, name) in cases {
-        let policies = open(&["path"], &format!("{choose} {hook}"));
-        let mut set = policies.build(MTU);
-        let paths = [PathView { usable: true, ..PathView::default() }; 4];
-        let mut sequence = Sequence::new(2);
-        let _ = set.path.has_room(&paths);
-        set.path.on_ack(1, &sequence.path_ack());
-        set.path.on_loss(1, &sequence.loss());
-        assert_eq!((only_fault(&policies).0, set.path.name()), (name, "reps"), "{hook}");
-        assert!(set.path.has_room(&paths));
-        let request = ChunkRequest { now: Instant::from_ps(9), bytes: 1, random: 2 };
-        // It leaves out path 1 for some turns if it was notified of the loss there.
-        let chosen = [0, 1, 2].map(|_| set.path.choose(&paths, &request));
-        assert!([[0, 1, 2], [0, 2, 3]].contains(&chosen), "{hook}: {chosen:?}");
-    }
 }
 
 // Receiver credit.

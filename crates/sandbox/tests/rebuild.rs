@@ -97,6 +97,7 @@ fn those_in_rust() {
         ("swift", "cc"),
         ("eqds", "cc"),
         ("mprdma", "path"),
+        ("reps", "path"),
         ("rack", "loss"),
         ("filling", "sched"),
         ("drr", "sched"),

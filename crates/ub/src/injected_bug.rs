@@ -152,8 +152,8 @@ pub enum InjectedBug {
     /// Acknowledge operations of different Jetties together, and take the numbers of one for those
     /// of another.
     JoinAnyJetty,
-    /// Give a send-window block that is freed to the channel whose turn is first, not to the one that
-    /// has waited for it.
+    /// Give a send-window block that is freed to the channel whose turn is first, not to the one
+    /// that has waited for it.
     TakeFreedBlock,
     /// Let a failure that an abort reports change the state of the Jetty.
     FaultWhileAborting,

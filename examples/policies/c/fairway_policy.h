@@ -6,7 +6,7 @@
  * A congestion control exports fairway_init, on_ack and on_loss; a path choice fairway_init and
  * choose_path; a loss detector fairway_init and is_lost; a scheduler fairway_init, fairway_rates,
  * flow_started and flow_ended. The events and the decisions lie in the one variable `fairway`
- * below; its layout is version 4 of the interface and only ever grows behind what there is
+ * below; its layout is version 5 of the interface and only ever grows behind what there is
  * (docs/policies.md).
  * Times are picoseconds. Reserved fields are zero. There are no floats.
  */
@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-#define FAIRWAY_ABI 4
+#define FAIRWAY_ABI 5
 #define FAIRWAY_PATHS 256
 #define FAIRWAY_EXPORT(name) __attribute__((export_name(#name)))
 
@@ -81,7 +81,10 @@ struct fairway_path_ack {
     uint32_t acked_packets;
     uint32_t marked_packets;
     uint32_t flags;
+    /* Since the packet was sent, if it was sent once; if FAIRWAY_HAS_ELAPSED. Since version 5. */
+    uint64_t elapsed_ps;
 };
+#define FAIRWAY_HAS_ELAPSED 2u
 
 /* is_lost: what is known of a packet that is missing. on_reordering: of one that came late, without
  * `age_ps`. */
@@ -128,7 +131,9 @@ struct fairway_start {
     uint32_t flows; /* of a scheduler */
     uint32_t reserved[4];
     /* What the module states at its start. */
-    uint32_t event_bytes; /* a scheduler's: bytes from which on a transmit event is needed */
+    /* A scheduler's: bytes from which on a transmit event is needed. Since version 5 the host reads
+     * it after every call. */
+    uint32_t event_bytes;
     uint32_t traits;
     uint32_t unused[6];
 };
@@ -162,7 +167,8 @@ struct fairway_area {
     struct fairway_start start;
     struct fairway_path paths[FAIRWAY_PATHS];
     char text[1024]; /* the parameters; after a refusal, why */
-    uint8_t reserved[2816];
+    uint64_t probed_rtt_ps[FAIRWAY_PATHS]; /* of the last probe; 0: none yet; since version 5 */
+    uint8_t reserved[768];
 };
 _Static_assert(sizeof(struct fairway_area) == 16384, "the layout is frozen");
 

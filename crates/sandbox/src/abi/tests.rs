@@ -74,9 +74,14 @@ fn every_field_is_at_the_documented_offset() {
         acked_packets: 3,
         marked_packets: 4,
         rtt: Some(Duration::from_ps(2)),
-        elapsed: None,
+        elapsed: Some(Duration::from_ps(5)),
     });
-    assert_eq!(words(area.0, 64, 5), [1, 2, 3 | 4 << 32, 1, 0]);
+    assert_eq!(words(area.0, 64, 6), [1, 2, 3 | 4 << 32, 3, 5, 0]);
+    let untouched = 0xeeee_eeee_eeee_eeee;
+    assert_eq!(words(area.0, 13_568, 2), [untouched; 2], "none has been probed");
+    let probed = PathView { probed_rtt: Duration::from_ps(6), ..view };
+    area.put_room(&[view, probed]);
+    assert_eq!(words(area.0, 13_568, 3), [0, 6, untouched]);
 }
 
 /// The same, of the kinds of policy that version 2 has brought, and of the start.
@@ -127,7 +132,7 @@ fn every_field_of_later_versions_is_at_the_documented_offset() {
     };
     area.put_start(&start);
     assert_eq!(words(area.0, 0, 3), [2, 3, 4 | 5 << 32]);
-    assert_eq!(words(area.0, 192, 2), [1 | 4 << 32, 3 | 6 << 32]);
+    assert_eq!(words(area.0, 192, 2), [1 | 5 << 32, 3 | 6 << 32]);
     assert_eq!(&area.0[12_544..12_547], b"a=b");
     let end = 12_544 + 1024;
     assert!(area.0[end..].iter().all(|byte| *byte == 0xee), "what is behind is the module's");

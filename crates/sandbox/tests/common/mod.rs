@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use fairway_policy::CongestionControl;
-use fairway_sandbox::Policies;
 use fairway_sandbox::probe::Event;
+use fairway_sandbox::{Hook, Policies, Reason};
 
 /// A module in WebAssembly's text form, of which the tests replace parts by invalid ones.
 pub const TEMPLATE: &str = r#"(module
@@ -98,4 +98,33 @@ pub fn decisions(
         ]
     };
     events.map(one).collect()
+}
+
+/// What every module has; `(;more;)` stands for the hooks.
+pub const BASE: &str = r#"(module
+    (memory (export "memory") 1)
+    (func (export "fairway_policy_abi") (result i32) i32.const 2)
+    (func (export "fairway_area") (result i32) i32.const 1024)
+    (func (export "fairway_init") (result i32) (;init;) i32.const 0)
+    (;more;)
+)"#;
+
+pub fn open(kinds: &[&str], hooks: &str) -> Policies {
+    let folder = Folder::new();
+    let file = folder.put("kind.wasm", &module(&BASE.replace("(;more;)", hooks)));
+    let items: Vec<String> = kinds.iter().map(|kind| format!("{kind}={file}")).collect();
+    policies(&items.join(","))
+}
+
+pub fn only_fault(policies: &Policies) -> (Hook, Reason) {
+    let [report] = &policies.reports()[..] else { panic!("one module") };
+    assert_eq!(report.faults, 1, "{report}");
+    let (_, fault) = report.first_fault.clone().expect("a fault is reported");
+    (fault.hook, fault.reason)
+}
+
+pub fn without_faults(policies: &Policies) {
+    for report in policies.reports() {
+        assert_eq!((report.started, report.faults), (1, 0), "{report}");
+    }
 }

@@ -245,9 +245,9 @@ impl Channel {
         true
     }
 
-    /// Makes the channel ready again after send-window blocks, which it lacked, were freed. It takes
-    /// the one that it lacks at once: a channel whose turn comes earlier would otherwise take every
-    /// block that is freed.
+    /// Makes the channel ready again after send-window blocks, which it lacked, were freed. It
+    /// takes the one that it lacks at once: a channel whose turn comes earlier would otherwise
+    /// take every block that is freed.
     pub(crate) fn unblock(&mut self, shared: &mut Shared) {
         self.rings.left_blocked();
         let takes = !self.line.is_empty() && !shared.is_injected(InjectedBug::TakeFreedBlock);

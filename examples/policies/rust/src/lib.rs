@@ -37,7 +37,7 @@ pub use scheduler::{
 };
 
 /// The version of the interface that this is made for.
-pub const ABI_VERSION: u32 = 4;
+pub const ABI_VERSION: u32 = 5;
 
 /// How a policy begins.
 pub trait Start: Sized {
@@ -82,7 +82,8 @@ struct Area {
     start: [u32; 16],
     paths: [Path; 256],
     text: [u8; 1024],
-    reserved: [u8; 2816],
+    probed_rtt_ps: [u64; 256],
+    reserved: [u8; 768],
 }
 
 #[repr(C)]
@@ -119,7 +120,7 @@ struct Path {
 
 const _: () = assert!(offset_of!(Area, sample) == 64 && offset_of!(Area, start) == 192);
 const _: () = assert!(offset_of!(Area, paths) == 256 && offset_of!(Area, text) == 12544);
-const _: () = assert!(size_of::<Area>() == 16384);
+const _: () = assert!(offset_of!(Area, probed_rtt_ps) == 13568 && size_of::<Area>() == 16384);
 
 /// A module has one thread, and calls of the host do not nest.
 struct Single<T>(UnsafeCell<T>);
@@ -277,8 +278,7 @@ pub fn path_ack() -> PathAck {
         acked_packets,
         marked_packets,
         rtt: (words[3] & 1 != 0).then(|| Duration::from_ps(words[1])),
-        // The interface has no time since a packet was sent.
-        elapsed: None,
+        elapsed: (words[3] & 2 != 0).then(|| Duration::from_ps(words[4])),
     }
 }
 
@@ -300,7 +300,10 @@ fn views(count: u32) -> &'static [PathView] {
     // Safety: only the functions that the host calls use it, one at a time, each once.
     let views = unsafe { &mut *VIEWS.0.get() };
     let count = (count as usize).min(views.len());
-    for (view, path) in views.iter_mut().zip(&area().paths[..count]) {
+    let area = area();
+    let paths = area.paths[..count].iter().zip(&area.probed_rtt_ps);
+    for (view, (path, probed_rtt_ps)) in views.iter_mut().zip(paths) {
+        view.probed_rtt = Duration::from_ps(*probed_rtt_ps);
         view.smoothed_rtt = Duration::from_ps(path.smoothed_rtt_ps);
         view.rtt_deviation = Duration::from_ps(path.rtt_deviation_ps);
         view.in_flight = path.in_flight;

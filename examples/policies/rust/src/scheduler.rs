@@ -121,6 +121,7 @@ fn with<P: Scheduler>(
 ) -> u32 {
     let (Some(policy), Some(flows)) = (slot.get(), flows.get()) else { return 0 };
     call(policy, &flows.rates);
+    area().start[EVENT_BYTES] = policy.event_bytes();
     flows.list(policy)
 }
 
