@@ -119,9 +119,8 @@ fn dscp_of_environment() -> Result<Dscp, Error> {
 impl Builder {
     /// Sets the local address to bind to. The default is all addresses of IPv6 and IPv4, or of IPv4
     /// alone if the host has no IPv6. The family of the address is the context's; `::` stands for
-    /// both families. On a host with several addresses bind to one: a peer ignores answers from
-    /// another address than the one it contacted. A link-local address is bound on the link of the
-    /// interface that has it.
+    /// both families. Packets to a peer that has connected leave from the address that it has
+    /// contacted. A link-local address is bound on the link of the interface that has it.
     #[must_use]
     pub fn bind(mut self, address: IpAddr) -> Self {
         self.bind = Some(address);

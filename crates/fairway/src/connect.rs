@@ -96,6 +96,8 @@ struct Remote {
     role: Role,
     /// The first local socket that receives the peer's packets.
     socket: usize,
+    /// The local address that the peer uses, if packets to the peer would leave from another one.
+    local: Option<IpAddr>,
     key: CheckKey,
 }
 
@@ -357,7 +359,7 @@ impl Core {
                 self.counters.setup_limited += 1;
                 return;
             }
-            Reaction::Open(opening) => match self.open_as_server(now, at, &opening) {
+            Reaction::Open(opening) => match self.open_as_server(now, at, from.local(), &opening) {
                 Ok((end, key)) => self.connecting.listener.opened(now, &opening, end, key),
                 Err(reason) => self.connecting.listener.refuse(&opening, reason),
             },
@@ -408,7 +410,7 @@ impl Core {
                 match pending.keys.agree(&accept.key, &terms) {
                     Some(key) => {
                         let (named, from, role) = (server, server, Role::Client);
-                        let remote = Remote { named, from, role, socket, key };
+                        let remote = Remote { named, from, role, socket, local: None, key };
                         self.open_channel(now, &place, remote, &established)
                             .map_err(|error| Error::setup(error, "channel", None))
                     }
@@ -548,7 +550,7 @@ impl Core {
             self.connecting.note_unproven(&peer);
         }
         let first = remote.socket;
-        let sockets = first..first + sockets.0;
+        let sockets = (first..first + sockets.0, remote.local);
         let ports = &endpoint.ports;
         let names = (place.id, endpoint.tpn);
         let key = Box::new(remote.key);

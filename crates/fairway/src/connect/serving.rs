@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 
+use fairway_runtime::addresses::source_towards;
 use fairway_runtime::clock;
 use fairway_ub::ChannelId;
 use fairway_ub::setup::Opening;
@@ -22,6 +23,7 @@ impl Core {
         &mut self,
         now: Instant,
         at: (u32, usize),
+        local: Option<IpAddr>,
         opening: &Opening,
     ) -> Result<((Tpn, Psn), [u8; KEY_LEN]), RejectReason> {
         let hello = &opening.confirm.hello;
@@ -58,6 +60,7 @@ impl Core {
         let sockets = self.connecting.sockets(at.0);
         let remote = Remote {
             socket: at.1 / sockets * sockets,
+            local: local.filter(|local| source_towards(opening.from) != Some(*local)),
             named: first_port(opening.from, hello),
             from: opening.from,
             role: Role::Server,

@@ -2,7 +2,7 @@
 
 use crate::peer_state::PeerState;
 use std::cell::Cell;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -67,7 +67,7 @@ impl Channel {
         peer: Arc<PeerState>,
         engine: u32,
         role: Role,
-        local_sockets: Range<usize>,
+        (local_sockets, local): (Range<usize>, Option<IpAddr>),
         remote_ports: &Ports,
         key: Box<CheckKey>,
     ) -> Self {
@@ -77,7 +77,8 @@ impl Channel {
             let sockets = path_sockets(role, path as u8, local_sockets.len(), ports.len());
             let mut remote = ip;
             remote.set_port(ports.get(sockets.remote).copied().unwrap_or_default());
-            PathEnds { socket: local_sockets.start + sockets.local, remote: remote.into() }
+            let remote = Address::from(remote).reached_at(local);
+            PathEnds { socket: local_sockets.start + sockets.local, remote }
         };
         let paths = (0..peer.paths).map(ends).collect();
         Channel {

@@ -1,6 +1,7 @@
 //! Socket addresses in the kernel's format.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// Prefix of an IPv6 address that contains an IPv4 address (RFC 4291, 2.5.5.2).
@@ -11,12 +12,33 @@ const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF];
 /// Sending needs no conversion, and the source of an arrival is compared with the address of a
 /// known peer byte by byte. IPv6 flow labels are left out, because they differ between packets of
 /// one peer.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+///
+/// It may also name the local address at which a peer reaches this host
+/// ([`Address::reached_at`]), which is no part of comparisons.
+#[derive(Clone, Copy)]
 #[repr(C, align(4))]
 pub struct Address {
     /// A `sockaddr_in` or `sockaddr_in6`; unused bytes are zero.
     bytes: [u8; Address::BYTES],
     len: u32,
+    /// The local address, IPv4 inside IPv6; all zero if none is named.
+    local: [u8; 16],
+}
+
+impl PartialEq for Address {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes && self.len == other.len
+    }
+}
+
+impl Eq for Address {}
+
+impl Hash for Address {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.bytes.hash(state);
+        self.len.hash(state);
+    }
 }
 
 impl Address {
@@ -24,7 +46,8 @@ impl Address {
     const BYTES: usize = size_of::<libc::sockaddr_in6>();
 
     /// The unset address, to be filled by the kernel.
-    pub(crate) const UNSPECIFIED: Address = Address { bytes: [0; Self::BYTES], len: 0 };
+    pub(crate) const UNSPECIFIED: Address =
+        Address { bytes: [0; Self::BYTES], len: 0, local: [0; 16] };
 
     /// Length of [`Address::to_bytes`].
     pub const ENCODED_BYTES: usize = 32;
@@ -47,6 +70,23 @@ impl Address {
         // Only what the conversion from a socket address gives has the bytes that peers compare.
         let known = matches!(address.family(), libc::AF_INET | libc::AF_INET6);
         (known && Address::from(SocketAddr::from(address)) == address).then_some(address)
+    }
+
+    /// The local address to which a peer's packet was sent. A socket that is bound to all addresses
+    /// reports it, unless it is a link-local one.
+    pub fn local(&self) -> Option<IpAddr> {
+        (self.local != [0; 16]).then(|| IpAddr::from(self.local).to_canonical())
+    }
+
+    /// Returns the same address with a local one, from which packets to it leave; `None` leaves the
+    /// choice to the kernel.
+    pub fn reached_at(mut self, local: Option<IpAddr>) -> Address {
+        self.local = match local {
+            None => [0; 16],
+            Some(IpAddr::V4(local)) => local.to_ipv6_mapped().octets(),
+            Some(IpAddr::V6(local)) => local.octets(),
+        };
+        self
     }
 
     /// True for IPv6.
@@ -131,6 +171,7 @@ impl Address {
         mapped.bytes[8..20].copy_from_slice(&MAPPED);
         mapped.bytes[20..24].copy_from_slice(&self.bytes[4..8]);
         mapped.len = size_of::<libc::sockaddr_in6>() as u32;
+        mapped.local = self.local;
         mapped
     }
 }

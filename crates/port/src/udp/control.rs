@@ -1,7 +1,11 @@
-//! Ancillary data: segment size, congestion bits and timestamps, beside a packet's bytes.
+//! Ancillary data beside a packet's bytes: segment size, congestion bits, timestamps, and the local
+//! address.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use fairway_wire::Ecn;
 
+use crate::udp::address::Address;
 use crate::udp::train::Train;
 
 /// A buffer for ancillary data, aligned as the kernel requires.
@@ -13,7 +17,7 @@ pub(super) struct Control {
 
 impl Control {
     /// Size of the buffer: more than all requested messages need.
-    const BYTES: usize = 128;
+    const BYTES: usize = 192;
 
     pub(super) const fn new() -> Self {
         Control { bytes: [0; Self::BYTES], len: 0 }
@@ -36,6 +40,37 @@ impl Control {
             self.push(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, bits);
         } else {
             self.push(libc::IPPROTO_IP, libc::IP_TOS, bits);
+        }
+    }
+
+    /// Makes the packets of this call leave from the local address that `to`, in the form that the
+    /// socket requires, names, if it names one.
+    #[inline]
+    pub(super) fn push_source(&mut self, to: &Address) {
+        if let Some(local) = to.local() {
+            self.push_local(to.is_ipv6(), local);
+        }
+    }
+
+    #[cold]
+    fn push_local(&mut self, ipv6: bool, local: IpAddr) {
+        match local {
+            IpAddr::V4(local) if !ipv6 => {
+                let source = libc::in_addr { s_addr: u32::from_ne_bytes(local.octets()) };
+                let any = libc::in_addr { s_addr: 0 };
+                let info = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: source, ipi_addr: any };
+                self.push(libc::IPPROTO_IP, libc::IP_PKTINFO, info);
+            }
+            IpAddr::V6(_) if !ipv6 => {}
+            local => {
+                let octets = match local {
+                    IpAddr::V4(local) => local.to_ipv6_mapped().octets(),
+                    IpAddr::V6(local) => local.octets(),
+                };
+                let source = libc::in6_addr { s6_addr: octets };
+                let info = libc::in6_pktinfo { ipi6_addr: source, ipi6_ifindex: 0 };
+                self.push(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info);
+            }
         }
     }
 
@@ -84,6 +119,8 @@ pub(super) struct Noted {
     /// Time at which the kernel received it, in nanoseconds of its real-time clock; zero if there
     /// is no timestamp.
     pub(super) stamped_ns: u64,
+    /// The local address to which it was sent, if the socket reports it.
+    pub(super) local: Option<IpAddr>,
 }
 
 /// Parses the ancillary data that the kernel attached to `message`.
@@ -122,6 +159,19 @@ pub(super) fn read(message: &libc::msghdr) -> Noted {
                 let time = unsafe { data.cast::<libc::timespec>().read_unaligned() };
                 let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
                 noted.stamped_ns = seconds.wrapping_mul(1_000_000_000) + time.tv_nsec as u64;
+            }
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) if len >= size_of::<libc::in_pktinfo>() => {
+                // SAFETY: at least as many bytes as the structure has, all of whose bits are
+                // values.
+                let info = unsafe { data.cast::<libc::in_pktinfo>().read_unaligned() };
+                noted.local = Some(Ipv4Addr::from(info.ipi_spec_dst.s_addr.to_ne_bytes()).into());
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) if len >= size_of::<libc::in6_pktinfo>() => {
+                // SAFETY: as above.
+                let info = unsafe { data.cast::<libc::in6_pktinfo>().read_unaligned() };
+                let local = Ipv6Addr::from(info.ipi6_addr.s6_addr);
+                // Only together with a link does a link-local one name a source.
+                noted.local = (!local.is_unicast_link_local()).then_some(local.into());
             }
             _ => {}
         }

@@ -343,6 +343,9 @@ impl UdpPort {
             io::Error::new(error.kind(), format!("can't open a UDP socket on {address}: {error}"))
         })?;
         self.configure(&socket, address.is_ipv6())?;
+        if address.ip().is_unspecified() {
+            report_local_addresses(&socket, address.is_ipv6())?;
+        }
         let bound = local_address(&socket)?.into();
         Ok((socket, bound))
     }
@@ -396,6 +399,15 @@ impl UdpPort {
         if self.features.segmentation && !takes_long_trains(self.addresses[0].is_ipv6()) {
             self.features.segments_max = SEGMENTS_MAX_OLD;
         }
+    }
+}
+
+/// Makes the kernel report the local address to which each packet was sent. A socket of both
+/// families reports that of IPv4 inside IPv6.
+fn report_local_addresses(socket: &OwnedFd, ipv6: bool) -> io::Result<()> {
+    match ipv6 {
+        true => set(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1),
+        false => set(socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1),
     }
 }
 

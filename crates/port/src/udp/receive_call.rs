@@ -33,6 +33,7 @@ impl UdpPort {
             return Ok(None);
         };
         let noted = control::read(&message);
+        let from = from.reached_at(noted.local);
         let mut arrival = buffer.arrived(from, noted.ecn, len, noted.segment_size);
         arrival.stamped_ns = noted.stamped_ns;
         self.counters.packets_received += arrival.segments() as u64;

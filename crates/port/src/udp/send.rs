@@ -165,8 +165,12 @@ impl UdpPort {
         let piece =
             libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };
         let to = self.for_socket(socket, to);
-        let message = message_to(&to, std::slice::from_ref(&piece));
-        // SAFETY: address and piece outlive the call, and so do the bytes, which are only read.
+        let mut message = message_to(&to, std::slice::from_ref(&piece));
+        let mut control = Control::new();
+        control.push_source(&to);
+        control.attach(&mut message);
+        // SAFETY: address, piece and control outlive the call, and so do the bytes, which are only
+        // read.
         unsafe { send_message(self.sockets[socket].as_fd(), &message) }.map(|_| ())
     }
 
@@ -182,6 +186,7 @@ impl UdpPort {
             control.push_segment_size(train.segment_size() as u16);
         }
         control.push_traffic_class(to.is_ipv6(), train);
+        control.push_source(&address);
         control.attach(&mut message);
         // SAFETY: address, pieces and control outlive the call. The pieces point into the train,
         // and at payload that is readable until the send returns, by the promise of
@@ -207,6 +212,7 @@ impl UdpPort {
         let mut control = Control::new();
         control.push_traffic_class(to.is_ipv6(), train);
         let address = self.for_socket(socket, to);
+        control.push_source(&address);
         self.send_unsegmented.messages.clear();
         for index in 0..train.len() {
             let mut message = message_to(&address, train.pieces_of(index));

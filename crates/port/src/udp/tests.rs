@@ -326,6 +326,44 @@ fn a_port_of_all_addresses_takes_and_sends_both_families() {
 }
 
 #[test]
+fn an_answer_leaves_from_the_address_that_was_reached() {
+    let reached: IpAddr = Ipv4Addr::new(127, 0, 0, 2).into();
+    for any in [Ipv4Addr::UNSPECIFIED.into(), IpAddr::from(Ipv6Addr::UNSPECIFIED)] {
+        for segmentation in [true, false] {
+            let mut pair = Pair::new(V4);
+            let config = UdpConfig { bind: any, first_port: 0, sockets: 1, buffer_bytes: 1 << 20 };
+            let mut open = UdpPort::bind(&config).expect("bind");
+            if !segmentation {
+                open.disable_segmentation();
+            }
+            let to = SocketAddr::new(reached, open.local_addrs()[0].port());
+            pair.left.send_one(1, &to.into(), b"hello").expect("send");
+            let waiter = open.waiter().expect("waiter");
+            waiter.wait(Some(Duration::from_secs(10)), &mut Vec::new()).expect("wait");
+            let mut buffer = ReceiveBuffer::new();
+            let from = *open.receive(0, &mut buffer).expect("receive").expect("it came").from();
+            assert_eq!(from.local(), Some(reached));
+            assert_eq!(from, Address::from(pair.left.local_addrs()[1]), "not compared");
+            let packets = Packets::new(&[64, 64, 9]);
+            let mut train = open.new_train();
+            packets.load(&mut train);
+            let back = Address::from(pair.right.local_addrs()[1]);
+            for (local, source) in [(Some(reached), reached), (None, V4)] {
+                let back = back.reached_at(local);
+                open.send_one(0, &back, b"one").expect("send");
+                assert_eq!(open.send(0, &back, &train).expect("send"), Sent::All);
+                let mut got = 0;
+                while got < 4 {
+                    let arrival = pair.receive();
+                    assert_eq!(SocketAddr::from(*arrival.from()).ip(), source);
+                    got += arrival.segments();
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn an_unreachable_peer_does_not_end_the_port() {
     let mut pair = Pair::new(V4);
     let gone: Address = {

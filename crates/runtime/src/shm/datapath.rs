@@ -49,11 +49,16 @@ enum Route {
     Memory { link: usize, socket: usize },
 }
 
+/// An address, and the local one from which packets to it leave, if that is not the kernel's choice
+/// ([`Address::reached_at`]).
+type Ends = (Address, Option<IpAddr>);
+
 /// A connection that this side has made, and whose answer has not arrived.
 struct Requested {
     stream: Watched<UnixStream>,
     memory: Arc<Memory>,
     greeting: Greeting,
+    local: Option<IpAddr>,
 }
 
 /// UDP sockets, and memory shared with the processes of this host that can be reached so.
@@ -68,9 +73,9 @@ pub struct SharedMemory {
     /// Time at which the listeners are watched again; `None` while they are watched.
     listen_again_at: Option<Instant>,
     links: Vec<Option<Link>>,
-    routes: HashMap<Address, Route>,
+    routes: HashMap<Ends, Route>,
     /// The way of the last train.
-    recent: Option<(Address, Route)>,
+    recent: Option<(Ends, Route)>,
     /// Accepted connections whose greeting has not arrived.
     accepted: Vec<Watched<UnixStream>>,
     requested: Vec<Requested>,
@@ -141,16 +146,17 @@ impl SharedMemory {
     /// Returns the way to an address.
     #[inline]
     fn route(&mut self, now_ns: u64, socket: usize, to: &Address) -> Route {
+        let ends = (*to, to.local());
         let known = match &self.recent {
-            Some((address, route)) if address == to => Some(*route),
-            _ => self.routes.get(to).copied(),
+            Some((recent, route)) if *recent == ends => Some(*route),
+            _ => self.routes.get(&ends).copied(),
         };
         let route = match known {
             Some(Route::Sockets { again_at_ns: Some(at) }) if now_ns >= at => None,
             other => other,
         };
         let route = route.unwrap_or_else(|| self.find(now_ns, socket, to));
-        self.recent = Some((*to, route));
+        self.recent = Some((ends, route));
         route
     }
 
@@ -162,21 +168,22 @@ impl SharedMemory {
         }
         // The process may have connected to this one meanwhile.
         self.attend();
-        if let Some(route @ Route::Memory { .. }) = self.routes.get(to) {
+        let ends = (*to, to.local());
+        if let Some(route @ Route::Memory { .. }) = self.routes.get(&ends) {
             return *route;
         }
         let address = SocketAddr::from(*to);
         let source = attach::source_within_host(&address);
         if let Ok(Some(source)) = source {
             let local = self.port.local_addrs()[socket].ip();
-            let source = if local.is_unspecified() { source } else { local };
+            let source = if local.is_unspecified() { ends.1.unwrap_or(source) } else { local };
             // If that fails, packets take the sockets.
-            let _ = self.request(&address, on_link_of(&address, source));
+            let _ = self.request(ends, on_link_of(&address, source));
         }
         let is_elsewhere = matches!(source, Ok(None));
         let again_at_ns = (!is_elsewhere).then_some(now_ns + TRY_AGAIN_NS);
         let route = Route::Sockets { again_at_ns };
-        self.remember(*to, route);
+        self.remember(ends, route);
         route
     }
 
@@ -191,18 +198,17 @@ impl SharedMemory {
     }
 
     /// Connects to the owner of an address, and offers it memory.
-    fn request(&mut self, to: &SocketAddr, source: SocketAddr) -> io::Result<()> {
-        let Some(stream) = attach::connect(to) else { return Ok(()) };
+    fn request(&mut self, (target, local): Ends, source: SocketAddr) -> io::Result<()> {
+        let Some(stream) = attach::connect(&target.into()) else { return Ok(()) };
         let memory = link::make_file()?;
-        let greeting =
-            Greeting { target: (*to).into(), addresses: self.addresses_seen_at(&source) };
+        let greeting = Greeting { target, addresses: self.addresses_seen_at(&source) };
         let file = memory.file().ok_or(io::ErrorKind::Unsupported)?;
         greeting.send(&stream, &[&file, &self.watch.doorbell().fd()])?;
         let stream = self.watch.watch_while_open(stream, STREAM)?;
         if self.requested.len() == WAITING_MAX {
             self.requested.remove(0);
         }
-        self.requested.push(Requested { stream, memory, greeting });
+        self.requested.push(Requested { stream, memory, greeting, local });
         Ok(())
     }
 
@@ -219,12 +225,17 @@ impl SharedMemory {
         own.map(seen_as).collect()
     }
 
-    fn remember(&mut self, address: Address, route: Route) {
+    /// True if the sockets are at all addresses of this host.
+    fn is_at_all_addresses(&self) -> bool {
+        self.port.local_addrs().first().is_some_and(|local| local.ip().is_unspecified())
+    }
+
+    fn remember(&mut self, ends: Ends, route: Route) {
         if self.routes.len() >= ROUTES_MAX {
             self.routes.retain(|_, route| matches!(route, Route::Memory { .. }));
         }
         self.recent = None;
-        self.routes.insert(address, route);
+        self.routes.insert(ends, route);
     }
 
     fn accept_all(&mut self, listener: usize) {
@@ -309,23 +320,24 @@ impl SharedMemory {
         // never go to it.
         let mut others = greeting.addresses.iter().flatten().map(|at| SocketAddr::from(*at));
         let source = others.next()?;
-        let is_near = matches!(attach::source_within_host(&source), Ok(Some(_)))
-            && others.all(|other| other.ip() == source.ip());
+        let chosen = attach::source_within_host(&source).ok().flatten()?;
+        let is_near = others.all(|other| other.ip() == source.ip());
         if !is_own || !is_near || self.linked >= LINKS_MAX {
             return None;
         }
+        let local = (chosen != target.ip() && self.is_at_all_addresses()).then_some(target.ip());
         let memory = link::map_file(file)?;
         let answer = Greeting { target: greeting.target, addresses: own.clone() };
         answer.send(&stream, &[&self.watch.doorbell().fd()]).ok()?;
         let peer = self.watch_process(stream)?;
-        let link = Link::new(peer, &memory, End::Accepting, bell, own);
-        self.add(link, &greeting.addresses);
+        let link = Link::new(peer, &memory, End::Accepting, bell, own, local);
+        self.add(link, local, &greeting.addresses);
         Some(())
     }
 
     /// Completes a link that this side has requested.
     fn complete(&mut self, requested: Requested, answer: &Greeting, files: Vec<OwnedFd>) {
-        let Requested { stream, memory, greeting } = requested;
+        let Requested { stream, memory, greeting, local } = requested;
         let Ok([bell]) = <[OwnedFd; 1]>::try_from(files) else { return };
         let Some(bell) = Doorbell::passed(bell) else { return };
         let target = SocketAddr::from(greeting.target);
@@ -334,8 +346,8 @@ impl SharedMemory {
             && answer.addresses.iter().flatten().all(is_near)
             && self.linked < LINKS_MAX;
         if is_sound && let Some(peer) = self.watch_process(stream) {
-            let link = Link::new(peer, &memory, End::Connecting, bell, greeting.addresses);
-            self.add(link, &answer.addresses);
+            let link = Link::new(peer, &memory, End::Connecting, bell, greeting.addresses, local);
+            self.add(link, local, &answer.addresses);
         }
     }
 
@@ -350,7 +362,7 @@ impl SharedMemory {
     }
 
     /// Adds a link to the process that has sockets at these addresses.
-    fn add(&mut self, mut link: Link, addresses: &[Option<Address>]) {
+    fn add(&mut self, mut link: Link, local: Option<IpAddr>, addresses: &[Option<Address>]) {
         if self.armed {
             link.arm();
         }
@@ -363,7 +375,7 @@ impl SharedMemory {
         self.linked += 1;
         for (socket, address) in addresses.iter().enumerate() {
             if let Some(address) = address {
-                self.remember(*address, Route::Memory { link: number, socket });
+                self.remember((*address, local), Route::Memory { link: number, socket });
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -67,13 +68,16 @@ impl Link {
         end: End,
         bell: Doorbell,
         own: Vec<Option<Address>>,
+        local: Option<IpAddr>,
     ) -> Link {
         let accepts = end == End::Accepting;
+        let mut reader = Reader::new(memory, !accepts);
+        reader.set_local(local);
         Link {
             stream,
             process,
             writer: Writer::new(memory, accepts),
-            reader: Reader::new(memory, !accepts),
+            reader,
             bell,
             own,
             full_since: None,

@@ -17,6 +17,7 @@
 //! checked, and every length is checked against the ring; a ring that breaks the rules is
 //! [`Broken`] and is not used any more.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -301,11 +302,15 @@ pub(super) struct Reader {
     was_short: bool,
     /// The source of the last record, which most records share.
     source: Option<Address>,
+    /// The local address at which the writer reaches this side, if packets to it would leave from
+    /// another one.
+    local: Option<IpAddr>,
 }
 
 impl Reader {
     pub(super) fn new(memory: &Arc<Memory>, second: bool) -> Reader {
         Reader {
+            local: None,
             ring: Ring::new(memory, second),
             read: 0,
             written: 0,
@@ -313,6 +318,11 @@ impl Reader {
             was_short: false,
             source: None,
         }
+    }
+
+    /// Sets the local address that the source of every arrival names.
+    pub(super) fn set_local(&mut self, local: Option<IpAddr>) {
+        self.local = local;
     }
 
     /// Returns the head of the next record, if there is one.
@@ -384,7 +394,8 @@ impl Reader {
         // `look` has checked that the record ends within what was written.
         self.read += record_bytes(head.len) as u64;
         self.ring.word(READ).store(self.read, Ordering::Release);
-        Ok(buffer.holding(head.from, head.ecn, head.len, head.segment_size))
+        let from = head.from.reached_at(self.local);
+        Ok(buffer.holding(from, head.ecn, head.len, head.segment_size))
     }
 
     /// Requests to be woken by the next record. Returns true if there is one already.
