@@ -410,7 +410,8 @@ impl Core {
                 match pending.keys.agree(&accept.key, &terms) {
                     Some(key) => {
                         let (named, from, role) = (server, server, Role::Client);
-                        let remote = Remote { named, from, role, socket, local: None, key };
+                        let local = pending.way.lasting_local();
+                        let remote = Remote { named, from, role, socket, local, key };
                         self.open_channel(now, &place, remote, &established)
                             .map_err(|error| Error::setup(error, "channel", None))
                     }

@@ -37,6 +37,20 @@ fn interface_of(address: Ipv6Addr) -> Option<u32> {
     interfaces(&table).find(|(own, _)| *own == address).map(|(_, interface)| interface)
 }
 
+/// True if the interface that has an IPv6 address has another one that packets to other networks
+/// may leave from: the system prefers each temporary address (RFC 8981) for a day only.
+pub fn has_alternative(address: Ipv6Addr) -> bool {
+    interface_table().is_some_and(|table| alternative_in(&table, address))
+}
+
+fn alternative_in(table: &str, address: Ipv6Addr) -> bool {
+    let mut own = interfaces(table).filter(|(own, _)| *own == address).map(|(_, link)| link);
+    own.next().is_some_and(|link| {
+        interfaces(table)
+            .any(|(other, its)| its == link && other != address && !other.is_unicast_link_local())
+    })
+}
+
 /// Returns the link (the index of an interface) that leads to a link-local address: the one that
 /// has the address, or else the only one of this host that has any. `None` if there are several.
 pub fn link_towards(address: Ipv6Addr) -> Option<u32> {
@@ -119,6 +133,19 @@ mod tests {
         assert_eq!(link_in(&both, "fe80::1".parse().unwrap()), None, "own on two links");
         assert_eq!(link_in(LOOPBACK, far), None, "no link");
         assert_eq!(link_in("fe80 is no line\n\n", far), None);
+    }
+
+    #[test]
+    fn alternative_is_another_address_of_the_interface_that_is_not_link_local() {
+        let address = "2001:db8::1".parse().unwrap();
+        let link_local = FIRST.replace(" 02 ", " 03 ");
+        let temporary = GLOBAL.replace("0001 03", "00aa 03");
+        let elsewhere = GLOBAL.replace("0001 03", "00aa 04");
+        for (other, expected) in [(link_local, false), (elsewhere, false), (temporary, true)] {
+            let table = [LOOPBACK, GLOBAL, &other].concat();
+            assert_eq!(alternative_in(&table, address), expected, "{table}");
+        }
+        assert!(!alternative_in(LOOPBACK, address), "not of this host");
     }
 
     #[test]

@@ -4,13 +4,13 @@
 //! from other ports; all following messages take the way that has answered.
 
 use crate::peer_state::PeerState;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fairway_port::Address;
 
-use fairway_runtime::addresses::{link_towards, sole, source_towards};
+use fairway_runtime::addresses::{has_alternative, link_towards, sole, source_towards};
 use fairway_runtime::{Destination, clock};
 use fairway_ub::setup::LengthProbe;
 use fairway_ub::wire::{Hello, Instant, Parameters, Setup, SetupMessage};
@@ -39,6 +39,16 @@ pub(super) enum Way {
     Path(Destination),
     /// From a socket that was opened for the attempt, by number.
     Detour(u32),
+}
+
+impl Way {
+    /// The local address that a message of the server has reached, if the system may choose another
+    /// one for later packets: the server would take those for somebody else's.
+    pub(super) fn lasting_local(&self) -> Option<IpAddr> {
+        let Way::Path(Destination { to, .. }) = self else { return None };
+        let may_change = |local: &IpAddr| matches!(local, IpAddr::V6(v6) if has_alternative(*v6));
+        to.local().filter(may_change)
+    }
 }
 
 impl Pending {

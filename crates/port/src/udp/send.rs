@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 
 use crate::limits::SEGMENTS_MAX;
 use crate::udp::address::Address;
 use crate::udp::control::Control;
 use crate::udp::port::UdpPort;
+use crate::udp::route::is_local;
 use crate::udp::sys::{empty_message, route_mtu, send_message};
 use crate::udp::train::Train;
 
@@ -144,6 +146,7 @@ impl UdpPort {
                 Trouble::Network => self.counters.icmp_errors += 1,
                 Trouble::Unclear if attempt < ATTEMPTS => self.counters.icmp_errors += 1,
                 Trouble::TooLong => return Err(self.too_long(socket, to, train.segment_size())),
+                Trouble::Refused if has_lost_source(to) => self.counters.icmp_errors += 1,
                 Trouble::Unclear | Trouble::Refused if train.len() > 1 => {
                     return self.fall_back(socket, to, train);
                 }
@@ -241,6 +244,7 @@ impl UdpPort {
                     Trouble::TooLong => {
                         return Err(self.too_long(socket, to, train.packet_len(sent)));
                     }
+                    Trouble::Refused if has_lost_source(to) => self.counters.icmp_errors += 1,
                     Trouble::Unclear | Trouble::Refused | Trouble::Other => return Err(error),
                 },
             }
@@ -280,6 +284,13 @@ impl UdpPort {
         let detail = PacketTooLong { packet_bytes, overhead_bytes, mtu_bytes };
         io::Error::new(io::ErrorKind::InvalidInput, detail)
     }
+}
+
+/// True if packets to an address are to leave from one that this host has no more. They are lost.
+#[cold]
+fn has_lost_source(to: &Address) -> bool {
+    let is_gone = |local| is_local(SocketAddr::new(local, 0)).is_ok_and(|is_local| !is_local);
+    to.local().is_some_and(is_gone)
 }
 
 fn message_to(to: &Address, pieces: &[libc::iovec]) -> libc::msghdr {
