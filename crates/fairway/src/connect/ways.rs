@@ -43,7 +43,7 @@ pub(super) enum Way {
 
 impl Way {
     /// The local address that a message of the server has reached, if the system may choose another
-    /// one for later packets: the server would take those for somebody else's.
+    /// one for later packets: the server ignores packets from another address.
     pub(super) fn lasting_local(&self) -> Option<IpAddr> {
         let Way::Path(Destination { to, .. }) = self else { return None };
         let may_change = |local: &IpAddr| matches!(local, IpAddr::V6(v6) if has_alternative(*v6));
