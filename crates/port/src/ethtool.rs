@@ -10,6 +10,7 @@ use crate::udp::check;
 /// Length of a name in bytes (`ETH_GSTRING_LEN`).
 const NAME_BYTES: usize = 32;
 /// Commands of `linux/ethtool.h`.
+const GET_DRIVER: u32 = 0x03;
 const GET_STRINGS: u32 = 0x1b;
 const GET_STATISTICS: u32 = 0x1d;
 const GET_COUNTS: u32 = 0x37;
@@ -22,6 +23,8 @@ const NAMES_MAX: usize = 1 << 16;
 /// Number of counters that a driver may add between two requests, for example because it opens a
 /// queue.
 const SPARE: usize = 4096;
+/// Bytes of `struct ethtool_drvinfo`: command, five texts, 12 unused bytes and five numbers.
+const DRIVER_BYTES: usize = 4 + 5 * NAME_BYTES + 12 + 5 * 4;
 /// Number of bits in a word of features.
 const WORD_BITS: usize = 32;
 
@@ -67,6 +70,19 @@ impl Request {
         Ok(())
     }
 
+    /// Returns the name of the interface's driver.
+    ///
+    /// # Errors
+    /// There is no such interface, or it has no driver that says its name.
+    pub(crate) fn driver(&mut self) -> io::Result<String> {
+        let mut words = [0_u64; DRIVER_BYTES.div_ceil(8)];
+        words[0] = pair(GET_DRIVER, 0);
+        self.ioctl(&mut words)?;
+        // The name begins behind the command.
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).skip(4).collect();
+        Ok(text(&bytes[..NAME_BYTES]))
+    }
+
     /// Returns the number of names in a set.
     fn count(&mut self, set: Names) -> io::Result<usize> {
         // Command and padding; a mask of sets; space for the number of the one set.
@@ -92,11 +108,7 @@ impl Request {
         words[1] = pair(count as u32, 0);
         self.ioctl(&mut words)?;
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).skip(12).collect();
-        let names = bytes.chunks_exact(NAME_BYTES).take(count).map(|name| {
-            let end = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
-            String::from_utf8_lossy(&name[..end]).into_owned()
-        });
-        Ok(names.collect())
+        Ok(bytes.chunks_exact(NAME_BYTES).take(count).map(text).collect())
     }
 
     /// Returns the values of `count` statistics, in the driver's order.
@@ -146,6 +158,12 @@ impl Request {
         };
         Ok((0..count).map(feature).collect())
     }
+}
+
+/// Returns a text that a zero byte may end.
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
 /// Joins two numbers, one after the other in memory.

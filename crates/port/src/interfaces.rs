@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
+use crate::ethtool::Request;
 use crate::udp::{Address, check};
 
 /// An address of an interface.
@@ -44,9 +45,27 @@ pub fn interface_addresses() -> io::Result<Vec<InterfaceAddress>> {
     Ok(found)
 }
 
+/// Returns the name of an interface's driver, such as `veth`.
+///
+/// # Errors
+/// There is no such interface, or it has no driver that says its name, as the loopback interface.
+pub fn interface_driver(interface: &str) -> io::Result<String> {
+    Request::new(interface)?.driver()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn drivers_have_names_and_missing_interfaces_have_none() {
+        for one in interface_addresses().expect("the system lists its interfaces") {
+            let name = one.name.to_str().expect("an ASCII name");
+            let driver = interface_driver(name);
+            assert!(driver.is_err() || driver.is_ok_and(|driver| driver.is_ascii()), "{name}");
+        }
+        assert!(interface_driver("no-such-nic").is_err());
+    }
 
     #[test]
     fn loopback_interface_has_its_address() {

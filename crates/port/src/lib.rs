@@ -39,7 +39,7 @@ pub use emulate::{
 };
 pub use fairway_wire::Ecn;
 pub use features::{NicFeature, nic_features};
-pub use interfaces::{InterfaceAddress, interface_addresses};
+pub use interfaces::{InterfaceAddress, interface_addresses, interface_driver};
 pub use limits::{
     DEFAULT_QUEUE_BYTES, HEADER_BYTES_MAX, HOLDING_BYTES_MAX, REORDER_HOLD_NS, SEGMENTS_MAX,
     TRAIN_BYTES_MAX,

@@ -37,16 +37,19 @@ pub struct Device {
     pub hardware: [u8; 6],
     /// True if the device has a provider.
     pub running: bool,
-    /// Speed in Mbit/s, if the driver reports it.
+    /// Speed in Mbit/s, if the driver reports one; that of memory for an end of a virtual cable.
     pub speed_mbps: Option<u32>,
 }
 
 /// Speed of a device whose driver reports none, in Mbit/s.
 const UNKNOWN_MBPS: u32 = 10_000;
 
-/// Speed of the loopback interface, in Mbit/s, which no driver reports. Only the host's memory
-/// limits it.
-const LOOPBACK_MBPS: u32 = 100_000;
+/// Speed of an interface that only the host's memory limits, in Mbit/s. No driver reports that of
+/// the loopback interface, and the driver of virtual cables reports 10 Gb/s for each of them.
+const IN_MEMORY_MBPS: u32 = 100_000;
+
+/// Driver of virtual cables, whose two ends are interfaces of this host.
+const VIRTUAL_CABLE: &str = "veth";
 
 impl Device {
     /// Payload bytes of a packet: 256, 512, 1024, 2048 or 4096.
@@ -57,7 +60,7 @@ impl Device {
     /// Speed in Mbit/s by which programs choose how to send. From it UCX computes the size from
     /// which it lets the receiver READ a message instead of sending it through buffers.
     pub fn port_mbps(&self) -> u32 {
-        self.speed_mbps.unwrap_or(if self.is_loopback() { LOOPBACK_MBPS } else { UNKNOWN_MBPS })
+        self.speed_mbps.unwrap_or(if self.is_loopback() { IN_MEMORY_MBPS } else { UNKNOWN_MBPS })
     }
 
     fn is_loopback(&self) -> bool {
@@ -229,7 +232,14 @@ fn default_interface() -> Option<String> {
 
 fn speed(interface: &str) -> Option<u32> {
     let text = std::fs::read_to_string(format!("/sys/class/net/{interface}/speed")).ok()?;
-    text.trim().parse().ok().filter(|speed| *speed > 0)
+    let reported = text.trim().parse().ok().filter(|speed| *speed > 0);
+    let driver = fairway_port::interface_driver(interface).unwrap_or_default();
+    credible_speed(reported, &driver)
+}
+
+/// Returns the speed of an interface whose driver reports this one.
+fn credible_speed(reported: Option<u32>, driver: &str) -> Option<u32> {
+    if driver == VIRTUAL_CABLE { Some(IN_MEMORY_MBPS) } else { reported }
 }
 
 /// Returns the maximum bytes of an IP packet on an interface.

@@ -92,6 +92,13 @@ fn loopback_interface_is_fast_and_another_one_as_fast_as_its_driver_says() {
     let with_speed = |speed_mbps| Device { speed_mbps, ..device("eth0", &["192.0.2.2"]) };
     assert_eq!(with_speed(Some(25_000)).port_mbps(), 25_000);
     assert_eq!(with_speed(None).port_mbps(), UNKNOWN_MBPS);
-    assert_eq!(device("lo", &["127.0.0.1", "::1"]).port_mbps(), LOOPBACK_MBPS);
-    assert_eq!(device("lo", &["::1"]).port_mbps(), LOOPBACK_MBPS);
+    assert_eq!(device("lo", &["127.0.0.1", "::1"]).port_mbps(), IN_MEMORY_MBPS);
+    assert_eq!(device("lo", &["::1"]).port_mbps(), IN_MEMORY_MBPS);
+}
+
+#[test]
+fn virtual_cable_is_as_fast_as_memory_whatever_its_driver_says() {
+    assert_eq!(credible_speed(Some(10_000), "veth"), Some(IN_MEMORY_MBPS));
+    assert_eq!(credible_speed(Some(10_000), "ixgbe"), Some(10_000));
+    assert_eq!(credible_speed(None, "virtio_net"), None);
 }
