@@ -7,6 +7,9 @@ use super::shared::Granted;
 use alloc::vec::Vec;
 use fairway_wire::Psn;
 
+#[cfg(test)]
+mod tests;
+
 /// A READ or atomic of the peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Resource {
@@ -62,11 +65,14 @@ pub(crate) struct Resources {
     next: usize,
     /// True if all entries are known to be answered.
     answered: bool,
+    /// The entry that is the first to be answered as long as it has not been answered, unless
+    /// another one has changed since: an answer has many packets, and the table many entries.
+    first: Option<usize>,
 }
 
 impl Resources {
     pub(crate) fn new() -> Resources {
-        Resources { entries: Vec::new(), depth: 0, next: 0, answered: true }
+        Resources { entries: Vec::new(), depth: 0, next: 0, answered: true, first: None }
     }
 
     /// Empties the table and sets its depth.
@@ -74,7 +80,7 @@ impl Resources {
         self.entries.clear();
         self.depth = usize::from(depth);
         self.entries.reserve_exact(self.depth);
-        (self.next, self.answered) = (0, true);
+        (self.next, self.answered, self.first) = (0, true, None);
     }
 
     /// True if there is room for one more: not if the oldest has yet to be executed or answered. If
@@ -90,7 +96,7 @@ impl Resources {
     /// Adds an entry in place of the oldest. The caller has checked [`Self::has_room`].
     pub(crate) fn insert(&mut self, resource: Resource) -> u32 {
         let at = self.next;
-        self.answered = false;
+        (self.answered, self.first) = (false, None);
         match self.entries.get_mut(at) {
             Some(entry) => *entry = resource,
             None => self.entries.push(resource),
@@ -100,6 +106,7 @@ impl Resources {
     }
 
     pub(crate) fn get(&mut self, at: Option<u32>) -> Option<&mut Resource> {
+        self.first = None;
         self.entries.get_mut(at? as usize)
     }
 
@@ -116,7 +123,7 @@ impl Resources {
 
     /// The entry whose PSNs include `psn`. The caller may set it to be answered again.
     pub(crate) fn find(&mut self, psn: Psn) -> Option<&mut Resource> {
-        self.answered = false;
+        (self.answered, self.first) = (false, None);
         self.entries.iter_mut().find(|entry| {
             let index = psn.distance_from(entry.first);
             index >= 0 && (index as u32) < entry.packets
@@ -149,11 +156,21 @@ impl Resources {
 
     /// The earliest entry in PSN order that has to be answered, if nothing before it is unfinished.
     pub(crate) fn first_to_answer(&mut self) -> Option<&mut Resource> {
+        let is_answering = |entry: &Resource| matches!(entry.stage, Stage::Answering { .. });
+        if self.first.is_none_or(|at| !is_answering(&self.entries[at])) {
+            self.first = self.first_unanswered().filter(|at| is_answering(&self.entries[*at]));
+        }
+        self.first.map(|at| &mut self.entries[at])
+    }
+
+    /// The place of the earliest entry in PSN order that has to be executed or answered.
+    fn first_unanswered(&mut self) -> Option<usize> {
         if self.are_answered() {
             return None;
         }
-        let busy = self.entries.iter_mut().filter(|entry| entry.stage != Stage::Answered);
-        busy.reduce(|a, b| if b.first.is_before(a.first) { b } else { a })
-            .filter(|entry| matches!(entry.stage, Stage::Answering { .. }))
+        let entries = self.entries.iter().enumerate();
+        let busy = entries.filter(|(_, entry)| entry.stage != Stage::Answered);
+        let first = busy.reduce(|a, b| if b.1.first.is_before(a.1.first) { b } else { a });
+        first.map(|(at, _)| at)
     }
 }
