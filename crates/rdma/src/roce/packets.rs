@@ -119,12 +119,11 @@ pub(super) fn push(
     let bytes = io.own.room.next(length);
     let (head, rest) = bytes.split_at_mut(header_len);
     head.copy_from_slice(&header[..header_len]);
-    let (body, tail) = rest.split_at_mut(payload);
-    if !fill(body) {
+    if !fill(&mut rest[..payload]) {
         return Pushed::Unfilled;
     }
-    let mut icrc = Icrc::new(&outer, head, length);
-    icrc.update_with(|crc| crc32(crc, body));
+    let (covered, tail) = bytes.split_at_mut(header_len + payload);
+    let icrc = Icrc::new_with(&outer, covered, length, crc32);
     tail.copy_from_slice(icrc.trailer(payload).bytes());
     // SAFETY: the room is not written here, nor freed, before the train was sent and cleared.
     let slice = unsafe { RawSlice::new(bytes.as_ptr(), length) };

@@ -12,6 +12,11 @@ const BTH_CONGESTION: usize = 4;
 /// Bytes of IPv4 and UDP headers from the identification field on.
 const BEHIND_IDENTIFICATION: usize = 16 + 8;
 
+/// Bytes of a datagram that are put together with the headers in front of it: so many that an
+/// implementation by CPU instructions, which needs 128 bytes, takes all of them.
+const LEAD: usize = 128;
+const _: () = assert!(LEAD >= MAX_HEADER);
+
 /// An invariant CRC that is being computed. The payload is added piece by piece, from wherever it
 /// lies.
 #[derive(Clone, Copy, Debug)]
@@ -36,36 +41,39 @@ impl Icrc {
     /// CRC included. `header` is the output of [`encode`](super::encode()), or the start of a
     /// datagram that arrived.
     pub fn new(outer: &Outer, header: &[u8], datagram_len: usize) -> Icrc {
-        let mut crc = Crc32::new();
-        // All headers are put together so that the table-driven loop runs once; the longest are
-        // LRH, IPv6, UDP and `header`.
-        let mut start = [0; 8 + 40 + 8 + MAX_HEADER];
+        Self::new_with(outer, header, datagram_len, by_table)
+    }
+
+    /// The same by another implementation of CRC-32, such as CPU instructions. `update` receives
+    /// the CRC-32 of the bytes so far and more bytes, and returns the CRC-32 of all of them.
+    /// `header` may have payload behind it.
+    pub fn new_with(
+        outer: &Outer,
+        header: &[u8],
+        datagram_len: usize,
+        update: impl Fn(u32, &[u8]) -> u32,
+    ) -> Icrc {
+        // The headers are put together so that one call adds them; the longest are LRH, IPv6 and
+        // UDP.
+        let mut start = [0; 8 + 40 + 8 + LEAD];
         let mut length = 0;
         outer.pseudo_header(datagram_len, |piece| {
             start[length..length + piece.len()].copy_from_slice(piece);
             length += piece.len();
         });
-        let short = header.len().min(MAX_HEADER);
+        let short = header.len().min(LEAD);
         let (first, rest) = header.split_at(short);
         start[length..length + short].copy_from_slice(first);
         if short > BTH_CONGESTION {
             start[length + BTH_CONGESTION] = 0xff;
         }
-        crc.update(&start[..length + short]);
-        crc.update(rest);
-        Icrc(crc)
+        let crc = update(Crc32::new().value(), &start[..length + short]);
+        Icrc(Crc32::from_value(if rest.is_empty() { crc } else { update(crc, rest) }))
     }
 
     /// Adds the next piece of payload.
     pub fn update(&mut self, payload: &[u8]) {
         self.0.update(payload);
-    }
-
-    /// Adds the next piece of payload by another implementation of CRC-32, such as a CPU
-    /// instruction. `update` receives the CRC-32 so far and returns the CRC-32 with the piece
-    /// added.
-    pub fn update_with(&mut self, update: impl FnOnce(u32) -> u32) {
-        self.0 = Crc32::from_value(update(self.0.value()));
     }
 
     /// The CRC as it stands in the datagram, after payload *and padding* were added.
@@ -88,13 +96,8 @@ impl Icrc {
         Self::verify_with(outer, datagram, by_table)
     }
 
-    /// Verifies the CRC by another implementation of CRC-32. `update` receives the CRC-32 of the
-    /// bytes so far and more bytes, and returns the CRC-32 of all of them.
-    pub fn verify_with(
-        outer: &Outer,
-        datagram: &[u8],
-        update: impl FnOnce(u32, &[u8]) -> u32,
-    ) -> bool {
+    /// Verifies the CRC by another implementation of CRC-32, as in [`Self::new_with`].
+    pub fn verify_with(outer: &Outer, datagram: &[u8], update: impl Fn(u32, &[u8]) -> u32) -> bool {
         difference(outer, datagram, update) == Some(0)
     }
 
@@ -113,7 +116,7 @@ impl Icrc {
     pub fn identification_with(
         outer: &Outer,
         datagram: &[u8],
-        update: impl FnOnce(u32, &[u8]) -> u32,
+        update: impl Fn(u32, &[u8]) -> u32,
     ) -> Option<u16> {
         let Network::V4 { identification, .. } = outer.network else { return None };
         let difference = difference(outer, datagram, update)?;
@@ -129,15 +132,9 @@ impl Icrc {
 
 /// The exclusive or of the CRC at a datagram's end and the CRC of its bytes. `None` if the datagram
 /// is too short to have a CRC.
-fn difference(
-    outer: &Outer,
-    datagram: &[u8],
-    update: impl FnOnce(u32, &[u8]) -> u32,
-) -> Option<u32> {
+fn difference(outer: &Outer, datagram: &[u8], update: impl Fn(u32, &[u8]) -> u32) -> Option<u32> {
     let (covered, icrc) = datagram.split_last_chunk::<ICRC_LEN>()?;
-    let (header, rest) = covered.split_at(covered.len().min(MAX_HEADER));
-    let mut computed = Icrc::new(outer, header, datagram.len());
-    computed.update_with(|crc| update(crc, rest));
+    let computed = Icrc::new_with(outer, covered, datagram.len(), update);
     Some(u32::from_le_bytes(computed.finish()) ^ u32::from_le_bytes(*icrc))
 }
 

@@ -327,6 +327,22 @@ fn syndromes_of_every_byte_come_back_or_are_refused() {
     assert_eq!(count, 2 * (32 + 32 + 5));
 }
 
+/// Wherever the bytes that are put together with the headers end, the CRC is the same.
+#[test]
+fn icrc_of_headers_with_payload_behind_them_is_that_of_both() {
+    let send =
+        Operation::Send { service: Service::Rc, fragment: SendFragment::Only(Tail::Nothing) };
+    let payload: Vec<u8> = (0..400).map(|at| (at * 7) as u8).collect();
+    for outer in [OUTER, Outer::v6([1; 16], [2; 16], 5)] {
+        for length in 0..payload.len() {
+            let bytes = datagram(&outer, &sample(send), &payload[..length]);
+            let (covered, icrc) = bytes.split_last_chunk::<ICRC_LEN>().unwrap();
+            assert_eq!(Icrc::new(&outer, covered, bytes.len()).finish(), *icrc, "{length} bytes");
+            assert!(Icrc::verify(&outer, &bytes), "{length} bytes");
+        }
+    }
+}
+
 #[test]
 fn the_icrc_does_not_cover_what_routers_change() {
     let send =
