@@ -432,6 +432,7 @@ impl Core {
         }
         let result = match result {
             Ok(peer) if joins.is_none() => {
+                self.prove_address(index, id);
                 self.connecting.note_open(index, &peer);
                 self.request_others(now, index, members)
             }

@@ -8,7 +8,7 @@ mod superuser;
 use std::io::{BufRead, BufReader, Lines};
 use std::net::SocketAddr;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{Pair, Side, TIMEOUT, builder, bytes, content, dead_after, event_of_peer, exercise};
 use fairway::{
@@ -70,6 +70,21 @@ fn memory_alone_does_not_reach_a_peer_that_uses_udp() {
     // A server whose datapath is memory alone cannot answer a client that uses UDP.
     let failed = server.connect(client.local_addrs()[0], Duration::from_millis(300));
     assert!(matches!(failed, Err(Error::Unanswered { .. })), "{failed:?}");
+}
+
+/// Packets take memory only once both sides have attached, so the first request of a client is
+/// lost. The one that is answered comes from another port than its first.
+#[test]
+fn first_port_of_a_client_is_proven_although_neither_side_sends_anything() {
+    let silent = || builder().datapath(DatapathKind::Shm).profile(dead_after(3_600_000));
+    let pair = Pair::of(silent(), silent());
+    let first = pair.client.context.local_addrs()[0];
+    let start = Instant::now();
+    while pair.server.peer.address() != first {
+        pair.client.context.poll();
+        pair.server.context.poll();
+        assert!(start.elapsed() < TIMEOUT, "still {:?}", pair.server.peer.address());
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use fairway_port::Address;
 
 use fairway_runtime::addresses::{has_alternative, link_towards, sole, source_towards};
 use fairway_runtime::{Destination, clock};
+use fairway_ub::ChannelId;
 use fairway_ub::setup::LengthProbe;
 use fairway_ub::wire::{Hello, Instant, Parameters, Setup, SetupMessage};
 
@@ -182,6 +183,17 @@ impl Core {
         });
         let by_socket = socket.saturating_sub(pending.socket);
         paths.flatten().map_or(by_socket, usize::from)
+    }
+
+    /// Sends a packet from the first port of an attempt's address if its messages have come from
+    /// another one: until then the server does not know that the first port is this node's
+    /// ([`PeerState::is_proven`]).
+    pub(super) fn prove_address(&mut self, index: usize, channel: ChannelId) {
+        let Some(Some(pending)) = self.connecting.attempts.get(index) else { return };
+        match pending.way {
+            Way::Path(bound) if bound.socket == pending.socket => {}
+            Way::Path(_) | Way::Detour(_) => self.nic.probe_first_path(channel),
+        }
     }
 
     /// Starts to probe a peer with packets of full size, if the peer answers such probes.

@@ -373,16 +373,19 @@ impl Paths {
     /// Makes a probe due on every path that is out of use; false if there is none.
     fn probe_unusable(&mut self) -> bool {
         let mut any = false;
-        for (view, path) in self.views.iter().zip(&mut self.paths) {
-            if !view.usable {
+        for path in (0..self.paths.len()).map(|path| path as u8) {
+            if !self.is_usable(path) {
                 any = true;
-                if !path.probe_due {
-                    path.probe_due = true;
-                    self.probes_due += 1;
-                }
+                self.probe(path);
             }
         }
         any
+    }
+
+    /// Makes a probe due on a path.
+    pub(super) fn probe(&mut self, path: u8) {
+        let is_due = core::mem::replace(&mut self.record(path).0.probe_due, true);
+        self.probes_due += u32::from(!is_due);
     }
 
     /// The next path on which a probe is due.
@@ -394,7 +397,7 @@ impl Paths {
         self.probes_due -= 1;
         let path = self.paths.iter().position(|path| path.probe_due)?;
         self.paths[path].probe_due = false;
-        self.paths[path].probed = true;
+        self.paths[path].probed = !self.views[path].usable;
         Some(path as u8)
     }
 

@@ -186,6 +186,12 @@ impl Channel {
         self.mark_urgent(&mut shared.schedule);
     }
 
+    /// Sends a probe by a path.
+    pub(crate) fn probe_path(&mut self, shared: &mut Shared, path: u8) {
+        self.paths.probe(path);
+        self.mark_urgent(&mut shared.schedule);
+    }
+
     /// Probes a peer again that has been silent for too long.
     pub(crate) fn probe_again(&mut self, shared: &mut Shared, now: Instant) {
         self.life.keep_alive();

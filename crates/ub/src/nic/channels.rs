@@ -107,6 +107,16 @@ impl UbDevice {
         }
     }
 
+    /// Sends the peer of an open channel a probe by the first of the channel's paths, so that the
+    /// peer receives a packet from there.
+    pub fn probe_first_path(&mut self, id: ChannelId) {
+        if self.last_received(id).is_some()
+            && let Some(channel) = channel_at(&mut self.entries, id.record())
+        {
+            channel.probe_path(&mut self.shared, 0);
+        }
+    }
+
     /// Flushes the operations of a channel and of those that joined it, and notifies the peer.
     /// [`Event::Closed`] reports when all channels have ended.
     ///
