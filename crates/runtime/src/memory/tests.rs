@@ -29,6 +29,33 @@ fn copies_are_exact_at_every_alignment_and_length() {
     }
 }
 
+/// Long ranges are copied by other instructions than short ones.
+#[test]
+fn long_copies_are_exact_at_every_alignment() {
+    const BYTES: usize = 3 * 4096;
+    let (from, to) = (Memory::zeroed(BYTES).unwrap(), Memory::zeroed(BYTES).unwrap());
+    let data: Vec<u8> = (0..BYTES).map(|at| (at * 7 + at / 256) as u8).collect();
+    from.bytes(0, BYTES).write(&data).unwrap();
+    // Miri takes minutes for all combinations.
+    let (offsets, lengths) = if cfg!(miri) { (5, 900) } else { (1, 1) };
+    for offset in (0..9).step_by(offsets) {
+        for length in (2040..2060).chain(8840..8870).step_by(lengths) {
+            let part = &data[offset..offset + length];
+            let mut read = vec![0; length];
+            from.bytes(offset, length).read(&mut read).unwrap();
+            assert!(read == part, "read {length} from {offset}");
+            to.bytes(0, BYTES).write(&[0xee; BYTES]).unwrap();
+            let room = 8 + 3 * offset;
+            from.bytes(offset, length).copy_to(to.bytes(room, length)).unwrap();
+            let mut all = vec![0; BYTES];
+            to.bytes(0, BYTES).read(&mut all).unwrap();
+            assert!(all[room..room + length] == *part, "copied {length} from {offset}");
+            assert!(all[..room].iter().all(|byte| *byte == 0xee), "wrote in front");
+            assert!(all[room + length..].iter().all(|byte| *byte == 0xee), "wrote behind");
+        }
+    }
+}
+
 #[test]
 fn a_vector_comes_back_as_it_is() {
     let mut vector = vec![1, 2, 3, 4, 5];

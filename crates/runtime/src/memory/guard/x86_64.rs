@@ -8,10 +8,19 @@ use super::Outcome;
 /// True because a fault within an access is returned as a failure.
 pub(super) const IS_GUARDED: bool = true;
 
-// In assembly it makes no difference which of the ranges is the application's.
-pub(super) use {fairway_guarded_copy as copy_in, fairway_guarded_copy as copy_out};
+pub(super) use {fairway_guarded_copy as copy_out, fairway_guarded_copy_in as copy_in};
 
 unsafe extern "C" {
+    /// Copies long ranges by one instruction, which need not write in the order of addresses. It
+    /// overwrites whole cache lines without fetching them first: lines of a ring that the core of
+    /// another process has read are written in a fraction of the time.
+    pub(super) fn fairway_guarded_copy_in(
+        to: *mut u8,
+        from: *const u8,
+        length: usize,
+        head: usize,
+    ) -> usize;
+    /// Copies in the order of addresses.
     pub(super) fn fairway_guarded_copy(
         to: *mut u8,
         from: *const u8,
@@ -50,18 +59,33 @@ pub(super) unsafe fn give_up_access(context: *mut libc::ucontext_t) -> bool {
     }
 }
 
+/// Length in bytes from which on the instruction `rep movsq` is faster than a loop.
+const LONG: usize = 2048;
+
 global_asm!(
     ".pushsection .text.fairway_guarded, \"ax\", @progbits",
     ".globl fairway_guarded_begin, fairway_guarded_end, fairway_guarded_failed",
-    ".globl fairway_guarded_copy, fairway_guarded_load",
+    ".globl fairway_guarded_copy_in, fairway_guarded_copy, fairway_guarded_load",
     ".globl fairway_guarded_store, fairway_guarded_exchange",
     ".hidden fairway_guarded_begin, fairway_guarded_end, fairway_guarded_failed",
-    ".hidden fairway_guarded_copy, fairway_guarded_load",
+    ".hidden fairway_guarded_copy_in, fairway_guarded_copy, fairway_guarded_load",
     ".hidden fairway_guarded_store, fairway_guarded_exchange",
     ".p2align 5",
     ".cfi_startproc",
     "fairway_guarded_begin:",
     // rdi: to; rsi: from; rdx: length; rcx: head
+    "fairway_guarded_copy_in:",
+    "cmp rdx, {long}",
+    "jb fairway_guarded_copy",
+    "sub rdx, rcx",
+    "rep movsb",
+    "mov rcx, rdx",
+    "shr rcx, 3",
+    "rep movsq",
+    "and edx, 7",
+    "jmp 6f",
+    // rdi: to; rsi: from; rdx: length; rcx: head
+    ".p2align 5",
     "fairway_guarded_copy:",
     "sub rdx, rcx",
     "test rcx, rcx",
@@ -180,4 +204,5 @@ global_asm!(
     "ret",
     ".cfi_endproc",
     ".popsection",
+    long = const LONG,
 );
