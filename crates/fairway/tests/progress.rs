@@ -314,6 +314,14 @@ fn message_is_acknowledged_although_the_program_answers_and_polls_no_more() {
     }
 }
 
+/// Waits until nothing is in flight, and takes the completions, of which some may lie ready.
+fn take_all(side: &common::Side) {
+    while side.jetty.outstanding() > 0 {
+        let _ = side.succeed();
+    }
+    side.jetty.poll(&mut Vec::new());
+}
+
 #[test]
 fn background_thread_and_waiting_threads_are_woken_after_a_long_time_of_polling() {
     for datapath in [DatapathKind::Udp, DatapathKind::Shm] {
@@ -323,9 +331,7 @@ fn background_thread_and_waiting_threads_are_woken_after_a_long_time_of_polling(
         let remote = server.open_segment(64);
         for round in 0..10 {
             exchange(&pair, 0, Some(Duration::from_millis(20)));
-            while client.jetty.outstanding() > 0 {
-                let _ = client.succeed();
-            }
+            take_all(client);
             // The server's background thread receives this.
             client.jetty.write(&client.peer, &local, remote.key(), round).unwrap();
             assert_eq!(client.succeed().id, round);
@@ -338,9 +344,7 @@ fn background_thread_and_waiting_threads_are_woken_after_a_long_time_of_polling(
                 std::thread::yield_now();
                 let number = server.jetty.number();
                 client.jetty.send(&client.peer, number, &local, round).unwrap();
-                while client.jetty.outstanding() > 0 {
-                    let _ = client.succeed();
-                }
+                take_all(client);
                 waits.join().unwrap();
             });
         }
