@@ -1,6 +1,6 @@
 //! `rdma_cm_id`.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -105,8 +105,16 @@ pub(super) struct Agreed {
 pub(super) struct Options {
     pub(super) tos: u8,
     pub(super) reuse: bool,
-    pub(super) family_only: bool,
+    pub(super) family_only: Option<bool>,
     pub(super) ack_timeout: Option<u8>,
+}
+
+impl Options {
+    /// Whether an id at an address is reached by addresses of the same family only. Without the
+    /// option, that is so for IPv4 addresses (Linux, `rdma_bind_addr`).
+    pub(super) fn is_family_only(&self, at: IpAddr) -> bool {
+        self.family_only.unwrap_or(at.is_ipv4())
+    }
 }
 
 impl Core {

@@ -39,7 +39,7 @@ extern "C" fn rdma_set_option(
                 inner.options.reuse = is_set(given)?;
             }
             (RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY) => {
-                inner.options.family_only = is_set(given)?;
+                inner.options.family_only = Some(is_set(given)?);
             }
             (RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT) => {
                 let [timeout] = value(given)?;

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use fairway_wire::roce::cm::PortSpace;
 
 use super::address;
+use super::id::Options;
 use fairway_verbs::guard::{Errno, Result, lock};
 
 /// Range of automatically chosen ports, the same as Linux's for sockets.
@@ -23,6 +24,8 @@ struct Holding {
     /// Index of the interface of a link-local address, otherwise 0.
     scope: u32,
     is_shared: bool,
+    /// Whether an id of the other address family may have the same port, if it sets this too.
+    is_family_only: bool,
 }
 
 impl Holding {
@@ -33,8 +36,11 @@ impl Holding {
     fn excludes(&self, other: &Holding) -> bool {
         let same_address =
             self.ip.is_unspecified() || other.ip.is_unspecified() || self.place() == other.place();
+        let apart =
+            self.ip.is_ipv4() != other.ip.is_ipv4() && self.is_family_only && other.is_family_only;
         (self.space, self.port) == (other.space, other.port)
             && same_address
+            && !apart
             && !(self.is_shared && other.is_shared)
     }
 }
@@ -50,13 +56,15 @@ impl Drop for Port {
 }
 
 impl Port {
-    /// Reserves the port of an address, or any free one if it is 0. With `is_shared`, other ids
-    /// that also set it may have the same port.
-    pub(super) fn take(space: PortSpace, at: SocketAddr, is_shared: bool) -> Result<Port> {
+    /// Reserves the port of an address, or any free one if it is 0. Other ids may have the same
+    /// port if both set `reuse`, or if both are of one address family only and these differ.
+    pub(super) fn take(space: PortSpace, at: SocketAddr, options: Options) -> Result<Port> {
         let mut held = lock(&HELD);
         let number = held.last().map_or(1, |last| last.number + 1);
         let (port, ip, scope) = (at.port(), address::plain(at.ip()), address::scope(&at));
-        let wanted = Holding { number, space, port, ip, scope, is_shared };
+        let is_shared = options.reuse;
+        let is_family_only = options.is_family_only(ip);
+        let wanted = Holding { number, space, port, ip, scope, is_shared, is_family_only };
         let free = |candidate: &Holding| !held.iter().any(|other| other.excludes(candidate));
         let chosen = match port {
             0 => {

@@ -48,7 +48,7 @@ fn bind(this: &Id, address: SocketAddr) -> Result<()> {
     let cm_device = if open { None } else { Some(CmDevice::at(ip, address::scope(&address))?) };
     let scope = cm_device.as_ref().map_or(0, |cm_device| cm_device.interface());
     let address = scoped(address.ip(), address.port(), scope);
-    let port = Port::take(space, address, options.reuse)?;
+    let port = Port::take(space, address, options)?;
     {
         let mut inner = lock(&core.inner);
         inner.local = Some(scoped(address.ip(), port.number(), scope));
@@ -102,9 +102,9 @@ fn source_for(mut destination: SocketAddr) -> Result<SocketAddr> {
 
 fn find_way(this: &Id, destination: SocketAddr) -> Result<()> {
     let to = plain(destination.ip());
-    let (bound, space) = {
+    let (bound, space, options) = {
         let inner = lock(&this.core.inner);
-        (inner.local, inner.space)
+        (inner.local, inner.space, inner.options)
     };
     let bound_to = bound.filter(|local| !plain(local.ip()).is_unspecified());
     // An id that is bound to a link-local address reaches other addresses of that link only.
@@ -127,7 +127,7 @@ fn find_way(this: &Id, destination: SocketAddr) -> Result<()> {
     cm_device.provider.resolve(Gid::from(to))?;
     let taken = match bound {
         Some(_) => None,
-        None => Some(Port::take(space, scoped(from_ip, 0, interface), false)?),
+        None => Some(Port::take(space, scoped(from_ip, 0, interface), options)?),
     };
     let mut inner = lock(&this.core.inner);
     let number = taken.as_ref().map(Port::number).or(bound.map(|local| local.port()));

@@ -8,6 +8,7 @@ use fairway_wire::roce::cm::PortSpace;
 
 use super::abi::*;
 use super::address::Address;
+use super::id::Options;
 use super::port::Port;
 use super::{address, cm_device};
 use fairway_verbs::guard::Errno;
@@ -191,7 +192,9 @@ fn socket_addresses_come_back_and_others_are_refused() {
 fn a_port_is_taken_once_per_address_and_space_unless_shared() {
     let [any, one, two] =
         ["0.0.0.0", "127.0.0.1", "127.0.0.2"].map(|ip| ip.parse::<IpAddr>().expect("an address"));
-    let take = |space, ip, port, shared| Port::take(space, SocketAddr::new(ip, port), shared);
+    let take = |space, ip, port, reuse| {
+        Port::take(space, SocketAddr::new(ip, port), Options { reuse, ..Options::default() })
+    };
     let port = take(PortSpace::Tcp, one, 0, false).expect("there are free ones");
     let number = port.number();
     let again = |ip, shared| take(PortSpace::Tcp, ip, number, shared);
@@ -208,10 +211,30 @@ fn a_port_is_taken_once_per_address_and_space_unless_shared() {
 }
 
 #[test]
+fn wildcard_addresses_of_both_families_have_one_port_if_each_is_for_its_family() {
+    let take = |ip: &str, port, family_only| {
+        let at = SocketAddr::new(ip.parse().expect("an address"), port);
+        Port::take(PortSpace::Tcp, at, Options { family_only, ..Options::default() })
+    };
+    let in_use = Some(Errno(libc::EADDRINUSE));
+    let port = take("0.0.0.0", 0, None).expect("there are free ones");
+    let number = port.number();
+    assert_eq!(take("::", number, None).err(), in_use);
+    assert_eq!(take("::", number, Some(false)).err(), in_use);
+    let other = take("::", number, Some(true)).expect("IPv4 is for itself by default");
+    assert_eq!(take("::", number, Some(true)).err(), in_use);
+    assert_eq!(take("0.0.0.0", number, Some(true)).err(), in_use);
+    drop(port);
+    assert_eq!(take("127.0.0.1", number, Some(false)).err(), in_use);
+    let port = take("127.0.0.1", number, Some(true)).expect("the other is for IPv6");
+    drop((port, other));
+}
+
+#[test]
 fn a_port_is_taken_once_per_interface_of_a_link_local_address() {
     let take = |scope, port| {
         let at = address::scoped("fe80::1".parse().expect("an address"), port, scope);
-        Port::take(PortSpace::Tcp, at, false)
+        Port::take(PortSpace::Tcp, at, Options::default())
     };
     let port = take(1, 0).expect("there are free ones");
     assert_eq!(take(1, port.number()).err(), Some(Errno(libc::EADDRINUSE)));

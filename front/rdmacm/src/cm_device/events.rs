@@ -270,7 +270,8 @@ fn takes_all(core: &Core, destination: IpAddr) -> bool {
     inner.local.is_some_and(|local| match local.ip() {
         IpAddr::V4(ip) => ip.is_unspecified() && destination.is_ipv4(),
         IpAddr::V6(ip) => {
-            ip.is_unspecified() && (destination.is_ipv6() || !inner.options.family_only)
+            let is_family_only = inner.options.is_family_only(ip.into());
+            ip.is_unspecified() && (destination.is_ipv6() || !is_family_only)
         }
     })
 }
