@@ -330,11 +330,9 @@ impl Core {
             return;
         }
         let local = self.local_addrs()[at.1];
-        if self
-            .tenant
-            .as_ref()
-            .is_some_and(|tenant| tenant.prevails(local.ip(), client_address(sender, setup)))
-        {
+        let client = client_address(sender, setup);
+        let tenant = self.tenant.as_ref();
+        if tenant.is_some_and(|tenant| tenant.prevails(local.ip(), client, setup.source)) {
             return;
         }
         if !self.connecting.quota.take(now, sender.ip(), quota::request_cost(message.length)) {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use fairway_runtime::{Burst, SMALL, SmallPosts};
-use fairway_ub::wire::{Instant, ServiceMode};
+use fairway_ub::wire::{Cna, Instant, ServiceMode};
 use fairway_ub::{ChannelId, Work, WorkRequest};
 
 use super::{Core, Notice};
@@ -26,8 +26,9 @@ pub trait Tenant: Any + Send {
 
     /// True if a HELLO or CONFIRM from a peer is to stay unanswered, because an attempt from this
     /// side to connect to that peer makes the channel for both. The attempt is under way, or was
-    /// until a moment ago. `local` is the address that the peer contacted.
-    fn prevails(&self, local: IpAddr, from: SocketAddr) -> bool;
+    /// until a moment ago. `local` is the address that the peer contacted, and `incarnation` is the
+    /// sender's.
+    fn prevails(&self, local: IpAddr, from: SocketAddr, incarnation: Cna) -> bool;
 
     /// Takes the program's callbacks that are due, to be run once the lock has been released.
     fn take_calls(&mut self) -> Option<Box<dyn FnOnce()>>;

@@ -125,10 +125,11 @@ impl Link {
     }
 
     /// True if an attempt of this side to connect to the peer is under way, or has just made the
-    /// channel.
-    pub(super) fn is_connecting(&self, now: Instant) -> bool {
+    /// channel to the process of this incarnation.
+    pub(super) fn is_connecting(&self, now: Instant, incarnation: u32) -> bool {
         let is_new = self.requested_at.is_some_and(|at| now.is_before(at + LATE));
-        self.attempt.is_some() || (is_new && self.channel().is_some())
+        let is_connected = self.channel().is_some_and(|peer| peer.incarnation == incarnation);
+        self.attempt.is_some() || (is_new && is_connected)
     }
 
     fn is_in_use(&self) -> bool {
@@ -176,15 +177,16 @@ mod tests {
     fn late_question_of_a_peer_makes_no_second_channel() {
         let now = Instant::from_ns(5_000_000_000);
         let mut link = Link::new([192, 0, 2, 1].into(), 0);
-        assert!(!link.is_connecting(now));
+        assert!(!link.is_connecting(now, 1));
         link.attempt = Some(3);
-        assert!(link.is_connecting(now));
+        assert!(link.is_connecting(now, 1));
         (link.attempt, link.requested_at, link.channel) = (None, Some(now), Some(channel()));
         let ms = fairway_ub::wire::Duration::from_ms;
-        assert!(link.is_connecting(now) && link.is_connecting(now + ms(999)));
-        assert!(!link.is_connecting(now + ms(1000)), "the application may connect again");
+        assert!(link.is_connecting(now, 1) && link.is_connecting(now + ms(999), 1));
+        assert!(!link.is_connecting(now, 2), "another process has the slot now");
+        assert!(!link.is_connecting(now + ms(1000), 1), "the application may connect again");
         let made = link.channel().expect("it is alive");
         made.alive.store(false, Ordering::Release);
-        assert!(!link.is_connecting(now), "the channel is no more");
+        assert!(!link.is_connecting(now, 1), "the channel is no more");
     }
 }

@@ -4,7 +4,8 @@
 //! needs a link makes it, in the background, and both processes use its channel. If both sides try
 //! at the same time, the attempt of the one with the lower address and slot wins: the other's
 //! request stays unanswered, and the other process finds itself connected. The same happens to a
-//! copy of that request that was sent earlier and arrives later.
+//! copy of that request that was sent earlier and arrives later. A request of another process,
+//! which has the slot now, is answered, because the channel leads to the process before it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use fairway::embed::PeerState;
 use fairway_roce::{Status, Transport};
 use fairway_runtime::clock;
 use fairway_ub::ChannelId;
-use fairway_ub::wire;
+use fairway_ub::wire::{self, Cna};
 
 use super::link::{DATAGRAM_CONNECT_TIMEOUT, Stuck};
 use super::tables::Verbs;
@@ -85,11 +86,11 @@ impl Verbs {
 
     /// True if the request of a peer must stay unanswered because an attempt of this side to the
     /// same peer is under way. `local` is the local address that the peer contacted.
-    pub(crate) fn prevails(&self, local: IpAddr, from: SocketAddr) -> bool {
+    pub(crate) fn prevails(&self, local: IpAddr, from: SocketAddr, incarnation: Cna) -> bool {
         let (ip, port) = (from.ip(), from.port());
         let link = slot_of_port(port).and_then(|slot| self.links.get(ip, slot));
         (local, fairway_port(self.slot)) < (ip, port)
-            && link.is_some_and(|link| link.is_connecting(clock::now()))
+            && link.is_some_and(|link| link.is_connecting(clock::now(), incarnation.value()))
     }
 
     /// Processes the results of attempts, and the ends of channels.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use fairway::embed::{Core, Tenant};
 use fairway_runtime::clock;
 use fairway_ub::CompletionKind;
-use fairway_ub::wire::Instant;
+use fairway_ub::wire::{Cna, Instant};
 
 use super::tables::Verbs;
 
@@ -54,8 +54,8 @@ impl Tenant for Verbs {
         Verbs::deadline(self)
     }
 
-    fn prevails(&self, local: IpAddr, from: SocketAddr) -> bool {
-        Verbs::prevails(self, local, from)
+    fn prevails(&self, local: IpAddr, from: SocketAddr, incarnation: Cna) -> bool {
+        Verbs::prevails(self, local, from, incarnation)
     }
 
     fn take_calls(&mut self) -> Option<Box<dyn FnOnce()>> {
