@@ -12,7 +12,7 @@ use super::address::{self, Address, plain, scoped};
 use super::channel;
 use super::cm_device::{self, CmDevice, mtu_code};
 use super::deferred_disconnect::deliver;
-use super::id::Id;
+use super::id::{Id, Options};
 use super::note::Note;
 use super::port::Port;
 use fairway_verbs::abi::ibv_gid;
@@ -127,7 +127,10 @@ fn find_way(this: &Id, destination: SocketAddr) -> Result<()> {
     cm_device.provider.resolve(Gid::from(to))?;
     let taken = match bound {
         Some(_) => None,
-        None => Some(Port::take(space, scoped(from_ip, 0, interface), options)?),
+        None => {
+            let options = Options { reuse: false, ..options };
+            Some(Port::take(space, scoped(from_ip, 0, interface), options)?)
+        }
     };
     let mut inner = lock(&this.core.inner);
     let number = taken.as_ref().map(Port::number).or(bound.map(|local| local.port()));
