@@ -25,10 +25,10 @@ const CARRYING: [u64; 7] = [1_611, 550, 5_826, 757, 172_106_910, 112_800, 230_00
 const FAILING: [u64; 1] = [757];
 
 /// Recorded seeds of worlds in which many operations are posted at once.
-const BURSTING: [u64; 4] = [5_826, 757, 3_025, 172_106_910];
+const BURSTING: [u64; 5] = [5_826, 757, 3_025, 172_106_910, 240_010_970];
 
 /// Recorded seeds of worlds in which Jetties are aborted.
-const ABORTING: [u64; 1] = [230_007_969];
+const ABORTING: [u64; 2] = [230_007_969, 250_026_477];
 
 /// Recorded seeds of worlds in which operations without a receive request receive order.
 const ONE_ORDERING: [u64; 0] = [];
