@@ -86,6 +86,8 @@ pub(crate) struct Plan {
     pub(crate) bursts: Bursts,
     /// Data packets may carry acknowledgements.
     pub(crate) carried_acks: bool,
+    /// A side that opens a channel probes its first path at once.
+    pub(crate) first_probes: bool,
     /// Scheduler of each node.
     pub(crate) schedulers: Vec<PolicySpec>,
     /// Placement of the congestion controllers of each node.
@@ -157,6 +159,8 @@ const HINTS: u64 = 10_020;
 const WAITS: u64 = 10_025;
 /// The same for worlds in which data packets may carry acknowledgements.
 const CARRIED_ACKS: u64 = 2_938_187;
+/// The same for worlds in which a side that opens a channel probes its first path.
+const FIRST_PROBES: u64 = 3_510;
 
 impl Extras {
     fn draw(random: &mut Random) -> Extras {
@@ -228,6 +232,7 @@ impl Plan {
         resting::draw(seed, &mut plan);
         plan.config.knows_waits = Random::fork(seed, WAITS).chance(60);
         plan.carried_acks = Random::fork(seed, CARRIED_ACKS).chance(150);
+        plan.first_probes = Random::fork(seed, FIRST_PROBES).chance(66);
         last_path::draw(seed, &mut plan);
         bursts::draw(seed, &mut plan);
         aborts::draw(seed, &mut plan);
@@ -304,6 +309,7 @@ impl Plan {
             last_path: None,
             bursts: Bursts::default(),
             carried_acks: false,
+            first_probes: false,
         }
     }
 }

@@ -34,7 +34,7 @@ const fn quantity(name: &'static str, of: fn(&Plan) -> u64) -> Quantity {
 
 /// All quantities. Shares are in thousandths; for what nodes or ends of links have of their own, it
 /// is the largest value, or the smallest where the name begins with `least-`.
-static QUANTITIES: [Quantity; 57] = [
+static QUANTITIES: [Quantity; 58] = [
     quantity("nodes", |plan| plan.limits.len() as u64),
     quantity("links", |plan| plan.links.len() as u64),
     quantity("channels", |plan| {
@@ -76,6 +76,7 @@ static QUANTITIES: [Quantity; 57] = [
     quantity("trim", |plan| u64::from(plan.network_faults.trim)),
     quantity("waits", |plan| u64::from(plan.config.knows_waits)),
     quantity("carried-acks", |plan| u64::from(plan.carried_acks)),
+    quantity("first-probes", |plan| u64::from(plan.first_probes)),
     quantity("hint", |plan| u64::from(plan.network_faults.hint)),
     quantity("delay", |plan| u64::from(plan.network_faults.delay)),
     quantity("delay-us", |plan| plan.network_faults.delay_by.as_us()),

@@ -66,6 +66,14 @@ fn recorded_seeds_have_no_carried_acknowledgements() {
     }
 }
 
+/// So do seeds that were recorded before sides that open a channel probed its first path.
+#[test]
+fn recorded_seeds_have_no_probes_of_first_paths() {
+    for seed in recorded_seeds() {
+        assert!(!Plan::draw(seed).first_probes, "{seed}");
+    }
+}
+
 /// So do seeds that were recorded before channels of groups died, or channels rested.
 #[test]
 fn recorded_seeds_have_no_channels_that_die_or_rest() {

@@ -382,3 +382,29 @@ fn the_answer_to_a_probe_brings_a_path_back() {
     assert_eq!(pair.nics[0].counters().paths_up, 1);
     assert!(pair.nics[0].paths(pair.channels[0])[1].usable);
 }
+
+/// So a peer receives a packet from there although there is nothing to send.
+#[test]
+fn first_path_is_probed_on_request_and_stays_in_use_if_the_probe_is_lost() {
+    for is_lost in [false, true] {
+        let mut pair = pair("probe=off", 4);
+        assert!(pair.nics[0].poll_transmit(pair.now).is_none());
+        let channel = pair.channels[0];
+        pair.nics[0].probe_first_path(channel);
+        pair.nics[0].probe_first_path(channel);
+        let probe = pair.nics[0].poll_transmit(pair.now).expect("a probe");
+        assert_eq!(probe.route.path, 0);
+        assert!(pair.nics[0].poll_transmit(pair.now).is_none(), "one is enough");
+        if !is_lost {
+            pair.deliver(1, &probe);
+            let answer = pair.nics[1].poll_transmit(pair.now).expect("an answer");
+            pair.deliver(0, &answer);
+        }
+        let remote = pair.remote();
+        pair.post(0, Work::Write { remote }, 5000);
+        pair.run_until_idle(|_, _| false);
+        assert_eq!(pair.completions(0)[0].status, Status::Success);
+        assert!(pair.nics[0].paths(channel).iter().all(|path| path.usable));
+        assert_eq!(pair.nics[0].poll_event(), None);
+    }
+}
