@@ -61,6 +61,7 @@ impl Control {
                 let info = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: source, ipi_addr: any };
                 self.push(libc::IPPROTO_IP, libc::IP_PKTINFO, info);
             }
+            // Packets over IPv4 have no source address of IPv6.
             IpAddr::V6(_) if !ipv6 => {}
             local => {
                 let octets = match local {

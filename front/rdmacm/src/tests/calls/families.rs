@@ -4,16 +4,6 @@
 
 use super::*;
 
-unsafe extern "C" {
-    fn rdma_set_option(
-        id: *mut rdma_cm_id,
-        level: c_int,
-        name: c_int,
-        value: *mut c_void,
-        length: usize,
-    ) -> c_int;
-}
-
 /// As the iSER target of tgt does.
 #[test]
 fn listeners_of_both_families_share_a_port_and_get_the_requests_of_their_family() {
