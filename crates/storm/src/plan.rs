@@ -86,8 +86,6 @@ pub(crate) struct Plan {
     pub(crate) bursts: Bursts,
     /// Data packets may carry acknowledgements.
     pub(crate) carried_acks: bool,
-    /// A side that opens a channel probes its first path at once.
-    pub(crate) first_probes: bool,
     /// Scheduler of each node.
     pub(crate) schedulers: Vec<PolicySpec>,
     /// Placement of the congestion controllers of each node.
@@ -136,6 +134,8 @@ pub(crate) struct Extras {
     pub(crate) aborts: u32,
     /// Share of the operations without a receive that nevertheless request receive order.
     pub(crate) one_order: u32,
+    /// A side that opens a channel probes its first path at once.
+    pub(crate) first_probes: bool,
 }
 
 /// Constant that separates the draw of missing memory from the others. It is chosen so that no seed
@@ -186,6 +186,7 @@ impl Extras {
             pressure: 0,
             aborts: 0,
             one_order: 0,
+            first_probes: false,
         }
     }
 
@@ -232,7 +233,7 @@ impl Plan {
         resting::draw(seed, &mut plan);
         plan.config.knows_waits = Random::fork(seed, WAITS).chance(60);
         plan.carried_acks = Random::fork(seed, CARRIED_ACKS).chance(150);
-        plan.first_probes = Random::fork(seed, FIRST_PROBES).chance(66);
+        plan.extras.first_probes = Random::fork(seed, FIRST_PROBES).chance(66);
         last_path::draw(seed, &mut plan);
         bursts::draw(seed, &mut plan);
         aborts::draw(seed, &mut plan);
@@ -309,7 +310,6 @@ impl Plan {
             last_path: None,
             bursts: Bursts::default(),
             carried_acks: false,
-            first_probes: false,
         }
     }
 }

@@ -251,7 +251,7 @@ impl Workload {
                 let now = world.now;
                 let nic = world.nic(node).expect("it is there");
                 nic.open_channel(now, own, terms.config()).expect("parameters in range");
-                if plan.first_probes && side == 0 {
+                if plan.extras.first_probes && side == 0 {
                     nic.probe_first_path(own);
                 }
                 let peer_leader = ends[1 - side].unwrap_or(theirs);

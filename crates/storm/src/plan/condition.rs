@@ -76,7 +76,7 @@ static QUANTITIES: [Quantity; 58] = [
     quantity("trim", |plan| u64::from(plan.network_faults.trim)),
     quantity("waits", |plan| u64::from(plan.config.knows_waits)),
     quantity("carried-acks", |plan| u64::from(plan.carried_acks)),
-    quantity("first-probes", |plan| u64::from(plan.first_probes)),
+    quantity("first-probes", |plan| u64::from(plan.extras.first_probes)),
     quantity("hint", |plan| u64::from(plan.network_faults.hint)),
     quantity("delay", |plan| u64::from(plan.network_faults.delay)),
     quantity("delay-us", |plan| plan.network_faults.delay_by.as_us()),

@@ -70,7 +70,7 @@ fn recorded_seeds_have_no_carried_acknowledgements() {
 #[test]
 fn recorded_seeds_have_no_probes_of_first_paths() {
     for seed in recorded_seeds() {
-        assert!(!Plan::draw(seed).first_probes, "{seed}");
+        assert!(!Plan::draw(seed).extras.first_probes, "{seed}");
     }
 }
 

@@ -45,13 +45,6 @@ unsafe extern "C" {
     fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int;
     fn rdma_reject(id: *mut rdma_cm_id, data: *const c_void, length: u8) -> c_int;
     fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int;
-    fn rdma_set_option(
-        id: *mut rdma_cm_id,
-        level: c_int,
-        name: c_int,
-        value: *mut c_void,
-        length: usize,
-    ) -> c_int;
     fn rdma_migrate_id(id: *mut rdma_cm_id, channel: *mut rdma_event_channel) -> c_int;
     fn rdma_get_src_port(id: *mut rdma_cm_id) -> u16;
     fn rdma_get_dst_port(id: *mut rdma_cm_id) -> u16;

@@ -2,6 +2,7 @@
 
 // SAFETY (all unsafe code of this file): as in the module above.
 
+use super::pending::rdma_set_option;
 use super::*;
 
 /// As the iSER target of tgt does.

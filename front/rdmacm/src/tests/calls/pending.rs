@@ -2,6 +2,16 @@
 
 use super::*;
 
+unsafe extern "C" {
+    pub(super) fn rdma_set_option(
+        id: *mut rdma_cm_id,
+        level: c_int,
+        name: c_int,
+        value: *mut c_void,
+        length: usize,
+    ) -> c_int;
+}
+
 #[test]
 fn pending_request_gets_the_channel_and_context_that_its_listener_has_then() {
     let (first, second, client) = (Side::new(), Side::new(), Side::new());
