@@ -5,6 +5,7 @@
 use std::io::{BufRead, BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -233,13 +234,18 @@ pub fn compile_with(compiler: &str, name: &str) -> Option<PathBuf> {
     }
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("verbs-{name}"));
+    // Another test may compile or start the same program: it is replaced as a whole.
+    static COMPILED: AtomicUsize = AtomicUsize::new(0);
+    let number = COMPILED.fetch_add(1, Ordering::Relaxed);
+    let fresh = program.with_extension(format!("{}-{number}", std::process::id()));
     let result = Command::new(compiler)
         .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
-        .arg(&program)
+        .arg(&fresh)
         .arg(here.join(format!("../verbs/tests/c/{name}.c")))
         .arg(library().join("libibverbs.so.1"))
         .output()
         .expect("the compiler runs");
     assert!(result.status.success(), "{name}.c: {}", String::from_utf8_lossy(&result.stderr));
+    std::fs::rename(&fresh, &program).expect("both are in one folder");
     Some(program)
 }
