@@ -20,7 +20,7 @@ use fairway_observe::{Meter, Probe};
 use fairway_runtime::Dscp;
 use fairway_runtime::{clock, ns};
 use fairway_ub::wire::{
-    self, BYPASS, CARRIED_ACKS, Cna, GROUP_MAX, PADDED_HELLOS, PARTS, PATHS_MAX, PORTS_MAX,
+    self, BYPASS, CARRIED_ACKS, Cna, FILLED, GROUP_MAX, PADDED_HELLOS, PARTS, PATHS_MAX, PORTS_MAX,
     Parameters, RETIRE, SLOTS_MAX, UNRELIABLE,
 };
 
@@ -71,6 +71,9 @@ pub struct Builder {
     others: Vec<SocketAddr>,
 }
 
+/// What every context offers to its peers.
+const OFFERED: u16 = PADDED_HELLOS | UNRELIABLE | BYPASS | PARTS | RETIRE | CARRIED_ACKS | FILLED;
+
 /// A policy that could not be parsed: its text and the error message.
 type BadPolicy = (String, String);
 
@@ -84,7 +87,7 @@ impl Default for Builder {
             paths: 16,
             policy: Ok(Policies::default()),
             mtu: None,
-            capabilities: PADDED_HELLOS | UNRELIABLE | BYPASS | PARTS | RETIRE | CARRIED_ACKS,
+            capabilities: OFFERED,
             evict_idle: Some(wire::Duration::from_secs(300)),
             limits: Limits::default(),
             profile: Profile::default(),

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use fairway_port::Address;
 use fairway_runtime::addresses::is_of_this_host;
-use fairway_runtime::{Destination, clock};
+use fairway_runtime::{Destination, Fill, clock};
 use fairway_ub::setup::{
     Attempt, Established, Listener, Members, OpenRequest, Outcome, Reaction, payload_mtu,
 };
 use fairway_ub::wire::{
-    self, CheckKey, Instant, Joins, Msn, Psn, Reject, RejectReason, Role, SetupMessage,
-    socket_pairs,
+    self, CheckKey, FILLED, Instant, Joins, Msn, Parameters, Psn, Reject, RejectReason, Role,
+    SetupMessage, socket_pairs,
 };
 use fairway_ub::{ChannelConfig, ChannelId, SetupError, UbDevice};
 
@@ -219,7 +219,7 @@ impl Core {
         let pending = Pending {
             attempt,
             socket,
-            way: Way::Path(Destination { path: 0, socket, to: server.into() }),
+            way: Way::Path(Destination::unfilled(0, socket, server.into())),
             // The request for a channel that joins a group is sent from ports that the server has
             // recorded.
             listening: Listening::new(now, self.connecting.detours && joins.is_none()),
@@ -320,7 +320,7 @@ impl Core {
         for index in 0..self.connecting.attempts.len() {
             let path = self.answer_path(index, at.1, from);
             let Some(pending) = &mut self.connecting.attempts[index] else { continue };
-            let way = Way::Path(Destination { path, socket: at.1, to: *from });
+            let way = Way::Path(Destination::unfilled(path, at.1, *from));
             if pending.result.is_none() && pending.take_in(now, sender, way, setup) {
                 self.speak(now);
                 return;
@@ -363,7 +363,7 @@ impl Core {
             },
         };
         let answer = message.answered(answer);
-        self.send_setup(at.0, Destination { path, socket: at.1, to: *from }, &answer);
+        self.send_setup(at.0, Destination::unfilled(path, at.1, *from), &answer);
     }
 
     /// Returns the payload bytes that the first link on the way to a client carries. The value only
@@ -543,6 +543,7 @@ impl Core {
                 paths: u32::from(agreed.paths),
                 port_pairs,
                 alive: AtomicBool::new(true),
+                fill: fill_towards(remote.named, agreed),
                 long_packets: AtomicU8::default(),
             })
         });
@@ -565,6 +566,17 @@ impl Core {
             self.probe_sizes(now, &peer, first, agreed);
         }
         Ok(peer)
+    }
+}
+
+/// By how much packets to a peer may be filled.
+fn fill_towards(peer: SocketAddr, agreed: &Parameters) -> Fill {
+    if agreed.capabilities & FILLED == 0 {
+        return Fill::Never;
+    }
+    match is_of_this_host(peer) {
+        Ok(true) => Fill::Freely,
+        _ => Fill::Sparingly,
     }
 }
 

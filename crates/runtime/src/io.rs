@@ -9,6 +9,7 @@ use crate::clock;
 use crate::clock::ns;
 use crate::delayed_ack::ANSWER_WITHIN;
 use crate::dscp::Dscp;
+use crate::fill::Fill;
 use crate::sockets::Sockets;
 
 /// Time without a poll that counts as a pause of the program. The background thread, which checks
@@ -29,6 +30,15 @@ pub struct Destination {
     pub socket: usize,
     /// Address to which it is sent.
     pub to: Address,
+    /// By how much its packets may be filled.
+    pub fill: Fill,
+}
+
+impl Destination {
+    /// Returns a destination whose packets are not filled.
+    pub fn unfilled(path: usize, socket: usize, to: Address) -> Self {
+        Destination { path, socket, to, fill: Fill::Never }
+    }
 }
 
 /// A protocol's state beside the sockets: buffers for payloads, and measurements. Only the types
@@ -235,6 +245,26 @@ impl<C: Companion> Outbox<C> {
 }
 
 impl<C: Companion> Io<C> {
+    /// Adds a packet to the run, as [`Outbox::append`] does, and fills the last packet of the run
+    /// if this one can only then join.
+    pub fn append(
+        &mut self,
+        bound: Destination,
+        class: Priority,
+        header: &[u8],
+        payload: RawSlice,
+    ) -> Appended {
+        let Io { outbox, sockets, .. } = self;
+        if outbox.train.is_closed()
+            && outbox.bound_for == Some(bound)
+            && bound.fill != Fill::Never
+            && sockets.datapath.may_fill(&bound.to)
+        {
+            bound.fill.apply(&mut outbox.train, header.len() + payload.len());
+        }
+        outbox.append(bound, class, header, payload)
+    }
+
     /// Returns the sockets of an engine, without packets that wait to be sent.
     pub fn new(engine: u32, sockets: Sockets, own: C) -> Self {
         let outbox = Outbox {
@@ -328,7 +358,7 @@ impl<C: Companion> Io<C> {
 
     fn transmit_run(&mut self, now: Instant) -> bool {
         let Outbox { train, bound_for, retry_at, .. } = &mut self.outbox;
-        let Some(Destination { path, socket, to }) = *bound_for else { return true };
+        let Some(Destination { path, socket, to, .. }) = *bound_for else { return true };
         let begun = self.own.call_begins();
         match self.sockets.datapath.transmit(ns(now), path, socket, &to, train) {
             Ok(Sent::All) => self.own.left(begun),

@@ -20,6 +20,7 @@ extern crate std;
 
 mod check;
 mod codec;
+mod fill;
 mod ids;
 mod packet;
 mod paths;
@@ -35,6 +36,7 @@ pub use codec::{
     DecodeError, Decoded, MAX_HEADER, PROTOCOL_VERSION, Unsupported, decode, decode_keyed, encode,
     encode_keyed, encode_setup, header_len,
 };
+pub use fill::{fill_end, unfilled_len};
 pub use ids::{Cna, JettyId, Msn, Qpn, TokenId, Tpn};
 pub use packet::{
     Access, Ack, AckFlags, AtomicOperator, BYPASS_BYTES, Bypass, BypassOperation, CREDIT_MAX,
@@ -46,7 +48,7 @@ pub use packet::{
 pub use paths::{PathSockets, Role, path_sockets, socket_pairs, sockets_for};
 pub use psn::Psn;
 pub use setup::{
-    Accept, BYPASS, CARRIED_ACKS, Confirm, Endpoint, GROUP_MAX, Hello, Joins, KEY_LEN,
+    Accept, BYPASS, CARRIED_ACKS, Confirm, Endpoint, FILLED, GROUP_MAX, Hello, Joins, KEY_LEN,
     PADDED_HELLOS, PARTS, PATHS_MAX, PORTS_MAX, Parameters, Ports, RETIRE, Reject, RejectReason,
     SETUP_LEN, SLOTS_MAX, Setup, SetupMessage, UNRELIABLE, Versions, Welcome,
 };

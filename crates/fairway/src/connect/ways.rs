@@ -163,11 +163,11 @@ impl Core {
             let first = self.channels.get(self.connecting.channel_of(leader)?)?;
             let path = path % first.peer.paths as usize;
             let ends = first.path(path as u8)?;
-            return Some(Destination { path, socket: ends.socket, to: ends.remote });
+            return Some(Destination::unfilled(path, ends.socket, ends.remote));
         }
         let path = path % self.connecting.sockets(SPEAKER);
         let to = pending.attempt.server().into();
-        Some(Destination { path, socket: pending.socket + path, to })
+        Some(Destination::unfilled(path, pending.socket + path, to))
     }
 
     /// Returns the number of the path by which an answer arrived at a socket. For a channel that

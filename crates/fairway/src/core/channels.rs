@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fairway_port::Address;
+use fairway_runtime::Fill;
 use fairway_ub::ChannelId;
 use fairway_ub::setup::Members;
 use fairway_ub::wire::{
     CheckKey, Cna, DecodeError, Decoded, Packet, Ports, Role, Route, Tpn, decode_keyed,
-    encode_keyed, path_sockets,
+    encode_keyed, path_sockets, unfilled_len,
 };
 
 use crate::setup::numbers::Numbers;
@@ -47,6 +48,8 @@ pub(crate) struct Channel {
     pub(crate) watch: Option<Watch>,
     /// True while the channel has been closed locally and the protocol has not finished that.
     pub(crate) is_closing: bool,
+    /// By how much its packets may be filled.
+    pub(crate) fill: Fill,
     /// Key of the channel's header checks.
     key: Box<CheckKey>,
     paths: Box<[PathEnds]>,
@@ -81,6 +84,7 @@ impl Channel {
             PathEnds { socket: local_sockets.start + sockets.local, remote }
         };
         let paths = (0..peer.paths).map(ends).collect();
+        let fill = peer.fill;
         Channel {
             id,
             peer,
@@ -91,6 +95,7 @@ impl Channel {
             members: None,
             watch: None,
             is_closing: false,
+            fill,
             key,
             paths,
         }
@@ -145,9 +150,28 @@ impl Channels {
         Some(encode_keyed(&channel.key, &route, packet, payload_len, out))
     }
 
-    /// Decodes a datagram. A packet is accepted only if it names an existing channel by its local
-    /// number and its check proves that the channel's peer has sent it.
-    pub(crate) fn decode(&self, header: &[u8], length: usize) -> Result<Decoded, DecodeError> {
+    /// Decodes a datagram, and returns its length without its fill. A packet is accepted only if it
+    /// names an existing channel by its local number and its check proves that the channel's peer
+    /// has sent it. The check covers the number of payload bytes, so it also proves the fill.
+    pub(crate) fn decode(&self, datagram: &[u8]) -> Result<(Decoded, usize), DecodeError> {
+        let length = datagram.len();
+        match self.decode_unfilled(datagram, length) {
+            Ok(decoded) => Ok((decoded, length)),
+            Err(DecodeError::BadCheck) => {
+                let length = unfilled_len(datagram).ok_or(DecodeError::BadCheck)?;
+                Ok((self.decode_unfilled(&datagram[..length], length)?, length))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Decodes the datagram of `length` bytes that begins with `header` and is not filled, as
+    /// [`Channels::decode`] does.
+    pub(crate) fn decode_unfilled(
+        &self,
+        header: &[u8],
+        length: usize,
+    ) -> Result<Decoded, DecodeError> {
         let mut own = None;
         // The value is changed in place, because it is large: it may contain a set-up message.
         let mut decoded = decode_keyed(header, length, |peer_number| {
@@ -215,5 +239,83 @@ impl Channels {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Channel> {
         self.records.iter().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU8};
+
+    use fairway_ub::wire::{Cci, MAX_HEADER, Psn, Void, fill_end};
+    use fairway_ub::{Limits, Profile, UbDevice};
+
+    use super::*;
+
+    /// A channel, and a packet that its peer sends.
+    fn channel_and_packet() -> (Channels, Vec<u8>) {
+        let mut nic = UbDevice::new(Cna::new(1), &Limits::default(), &Profile::default(), 1);
+        let id = nic.reserve_channel().expect("a new NIC has channels");
+        let peer = Arc::new(PeerState {
+            channel: id,
+            named: ([192, 0, 2, 1], 9).into(),
+            from: ([192, 0, 2, 1], 9).into(),
+            is_proven: AtomicBool::new(true),
+            was_received: AtomicBool::new(true),
+            incarnation: 2,
+            mtu: 1024,
+            paths: 1,
+            port_pairs: 1,
+            alive: AtomicBool::new(true),
+            fill: Fill::Freely,
+            long_packets: AtomicU8::new(0),
+        });
+        let key = CheckKey::new(&[7; CheckKey::BYTES]);
+        let names = (id, Tpn::new(3));
+        let ports = Ports::new(&[9]).expect("a port");
+        let sockets = (0..1, None);
+        let channel =
+            Channel::new(names, peer, 0, Role::Client, sockets, &ports, Box::new(key.clone()));
+        let mut channels = Channels::new(4, Numbers::new([5; 16]));
+        channels.insert(channel);
+        let route = Route {
+            source: Cna::new(2),
+            destination: Cna::new(1),
+            source_tpn: Tpn::new(3),
+            destination_tpn: channels.peer_number(id),
+            path: 0,
+            priority: Default::default(),
+            cci: Cci::NONE,
+        };
+        let void =
+            Packet::Void(Void { psn: Psn::new(1), message: Default::default(), ack_request: true });
+        let mut bytes = vec![0; MAX_HEADER];
+        let length = encode_keyed(&key, &route, &void, 0, &mut bytes);
+        bytes.truncate(length);
+        (channels, bytes)
+    }
+
+    #[test]
+    fn a_fill_is_removed_whatever_its_length_is() {
+        let (channels, packet) = channel_and_packet();
+        let expected = channels.decode(&packet).expect("a packet of the peer");
+        assert_eq!(expected.1, packet.len());
+        for zeros in 0..100 {
+            let end = fill_end(packet.len());
+            let filled = [packet.as_slice(), &vec![0; zeros], &end].concat();
+            assert_eq!(channels.decode(&filled), Ok(expected), "{zeros} zeros");
+        }
+    }
+
+    #[test]
+    fn an_end_that_tells_another_length_is_refused() {
+        let (channels, packet) = channel_and_packet();
+        for told in (0..200).filter(|told| *told != packet.len()) {
+            let filled = [packet.as_slice(), &[0; 100], &fill_end(told)].concat();
+            assert_eq!(channels.decode(&filled), Err(DecodeError::BadCheck), "{told}");
+        }
+        let mut forged = packet.clone();
+        forged[20] ^= 1;
+        let filled = [forged.as_slice(), &[0; 100], &fill_end(packet.len())].concat();
+        assert_eq!(channels.decode(&filled), Err(DecodeError::BadCheck), "another header");
     }
 }

@@ -21,6 +21,7 @@ const LATE_MIN: u32 = 1024;
 pub(crate) struct DeferredCopy {
     index: usize,
     header_len: usize,
+    payload_len: usize,
     room: SharedBytes<'static>,
     token: PlacementToken,
     /// The result of the copy.
@@ -29,7 +30,8 @@ pub(crate) struct DeferredCopy {
 
 impl DeferredCopy {
     pub(crate) fn place(&mut self, arrival: &Arrival<'_>) {
-        self.placed = self.room.write(&arrival.segment(self.index)[self.header_len..]);
+        let behind_header = &arrival.segment(self.index)[self.header_len..];
+        self.placed = self.room.write(&behind_header[..self.payload_len]);
     }
 }
 
@@ -65,18 +67,15 @@ impl Core {
         arrival: &'a Arrival<'_>,
         index: usize,
     ) -> Option<Parsed<'a, Core>> {
-        let bytes = arrival.segment(index);
-        let decoded = self.channels.decode(bytes, bytes.len());
-        let (route, packet, header_len) = match decoded {
-            Ok(Decoded::Packet { route, packet, header_len }) => (route, packet, header_len),
-            Ok(Decoded::Setup(setup)) => {
+        let datagram = arrival.segment(index);
+        let (route, packet, header_len, bytes) = match self.channels.decode(datagram) {
+            Ok((Decoded::Packet { route, packet, header_len }, length)) => {
+                (route, packet, header_len, &datagram[..length])
+            }
+            Ok((Decoded::Setup(setup), length)) => {
                 // Messages that do not fit are dropped; the set-up protocol repeats them.
                 if io.own.setups.len() < io.own.setups.capacity() {
-                    io.own.setups.push((
-                        socket,
-                        *arrival.from(),
-                        Padded { setup, length: bytes.len() },
-                    ));
+                    io.own.setups.push((socket, *arrival.from(), Padded { setup, length }));
                 }
                 return None;
             }
@@ -117,7 +116,7 @@ impl Core {
     ) {
         let bytes = arrival.segment(0);
         let Ok(Decoded::Packet { route, packet: packet @ Packet::Data(_), header_len }) =
-            self.channels.decode(bytes, cut_from)
+            self.channels.decode_unfilled(bytes, cut_from)
         else {
             self.counters.undecodable += 1;
             return;
@@ -196,8 +195,14 @@ impl Core {
         // SAFETY: the memory is lent to this copy: it leaves the table, which keeps it mapped, only
         // when none is lent (`engines.rs`).
         let room = unsafe { self.room_for(&target).detach() };
-        let (index, header_len) = (header.index, header.length);
-        deferred_copies.push(DeferredCopy { index, header_len, room, token, placed: Ok(()) });
+        deferred_copies.push(DeferredCopy {
+            index: header.index,
+            header_len: header.length,
+            payload_len: target.length as usize,
+            room,
+            token,
+            placed: Ok(()),
+        });
         Placing::Later
     }
 

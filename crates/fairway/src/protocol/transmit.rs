@@ -105,15 +105,17 @@ impl Core {
 
     /// Adds a packet of the protocol. Returns false if the run is complete.
     pub(super) fn add_packet(&mut self, io: &mut Io, now: Instant, transmit: &Transmit) -> bool {
-        let ends = self.channels.get(transmit.channel);
-        let ends = ends.and_then(|channel| channel.path(transmit.route.path));
-        let (Some(ends), Some(payload)) = (ends, self.memories.gather(&transmit.gather)) else {
+        let channel = self.channels.get(transmit.channel);
+        let ends = channel
+            .and_then(|channel| channel.path(transmit.route.path).map(|ends| (ends, channel.fill)));
+        let payload = self.memories.gather(&transmit.gather);
+        let (Some((ends, fill)), Some(payload)) = (ends, payload) else {
             // The channel ended during this poll. The protocol treats the packet as lost.
             self.counters.unsendable += 1;
             return true;
         };
         let path = usize::from(transmit.route.path);
-        let bound = Destination { path, socket: ends.socket, to: ends.remote };
+        let bound = Destination { path, socket: ends.socket, to: ends.remote, fill };
         if hold(&mut io.outbox, now, bound, transmit) {
             return true;
         }
@@ -224,7 +226,7 @@ impl Core {
         header: &[u8],
         payload: RawSlice,
     ) -> bool {
-        match io.outbox.append(bound, class, header, payload) {
+        match io.append(bound, class, header, payload) {
             Appended::Yes => true,
             Appended::Never => {
                 self.counters.unsendable += 1;

@@ -37,6 +37,11 @@ pub trait Datapath: Send {
         self.port_mut().send(socket, to, train)
     }
 
+    /// True if packets of a train to this address may be filled ([`Train::fill_last`]).
+    fn may_fill(&self, _to: &Address) -> bool {
+        true
+    }
+
     /// As [`UdpPort::receive`].
     ///
     /// # Errors

@@ -228,7 +228,7 @@ impl UdpPort {
             self.counters.send_calls += 1;
             match self.send_many(socket, sent) {
                 Ok(count) => {
-                    let bytes = (sent..sent + count).map(|index| train.packet_len(index)).sum();
+                    let bytes = (sent..sent + count).map(|index| train.datagram_len(index)).sum();
                     self.count_sent(count, bytes);
                     sent += count;
                     continue;
@@ -242,7 +242,7 @@ impl UdpPort {
                     Trouble::Network => self.counters.icmp_errors += 1,
                     Trouble::Unclear if attempts + 1 < ATTEMPTS => self.counters.icmp_errors += 1,
                     Trouble::TooLong => {
-                        return Err(self.too_long(socket, to, train.packet_len(sent)));
+                        return Err(self.too_long(socket, to, train.datagram_len(sent)));
                     }
                     Trouble::Refused if has_lost_source(to) => self.counters.icmp_errors += 1,
                     Trouble::Unclear | Trouble::Refused | Trouble::Other => return Err(error),

@@ -219,6 +219,68 @@ fn a_train_refuses_what_would_be_cut_wrong() {
 }
 
 #[test]
+fn a_filled_packet_is_followed_by_others() {
+    for segmentation in [true, false] {
+        let mut pair = Pair::new(V4);
+        if !segmentation {
+            pair.left.disable_segmentation();
+        }
+        let packets = Packets::new(&[100, 100, 90, 100, 98, 40]);
+        let whole = packets.whole();
+        let mut train = Train::new(8);
+        let mut expected = Vec::new();
+        for (index, packet) in whole.iter().enumerate() {
+            let (header, payload) = (&packets.headers[index], raw(&packets.payloads[index]));
+            let mut pushed = train.push(header, payload);
+            if pushed == Err(DoesNotFit::Closed) {
+                let next = packet.len();
+                assert!(!train.fill_last(1, next, *b"no"), "filled by more than is allowed");
+                assert!(!train.fill_last(100, next + 61, *b"no"), "the next is longer");
+                let filled: &mut Vec<u8> = &mut expected[index - 1];
+                assert!(train.fill_last(100, next, *b"ok"));
+                assert_eq!(train.packet_len(index - 1), filled.len());
+                filled.resize(HEADER + 100 - 2, 0);
+                filled.extend(b"ok");
+                assert!(!train.fill_last(100, next, *b"no"), "nothing is left to be filled");
+                pushed = train.push(header, payload);
+            }
+            pushed.expect("it fits");
+            expected.push(packet.clone());
+        }
+        let bytes: usize = expected.iter().map(Vec::len).sum();
+        assert_eq!(train.bytes(), bytes);
+        assert_eq!(pair.left.send(0, &pair.to, &train).expect("send"), Sent::All);
+        assert_eq!(pair.receive_packets(6), expected);
+        assert_eq!(pair.left.counters().bytes_sent, bytes as u64);
+        assert_eq!(pair.left.counters().send_calls, 1);
+        train.skip(2);
+        assert_eq!(train.bytes(), bytes - 2 * (HEADER + 100));
+    }
+}
+
+#[test]
+fn a_train_is_not_filled_beyond_its_limits() {
+    let bytes = vec![0u8; TRAIN_BYTES_MAX];
+    let filled = |last, next| {
+        let mut train = Train::new(3);
+        train.push(&[], raw(&bytes[..30_000])).expect("first");
+        train.push(&[], raw(&bytes[..last])).expect("second");
+        train.fill_last(usize::MAX, next, [0; 2])
+    };
+    assert!(filled(29_998, 5000));
+    assert!(filled(20_000, 5000), "exactly the most bytes of a train");
+    assert!(!filled(29_999, 5000), "the end of the fill has two bytes");
+    assert!(!filled(30_000, 5000), "the last one is not shorter");
+    assert!(!filled(20_000, 5001), "more than a train may have");
+    assert!(!filled(10_000, 100), "more zeros than there are");
+    let mut full = Train::new(2);
+    assert!(!full.fill_last(9, 9, [0; 2]), "an empty train");
+    full.push(&[], raw(&bytes[..100])).expect("first");
+    full.push(&[], raw(&bytes[..90])).expect("second");
+    assert!(!full.fill_last(90, 90, [0; 2]), "no packet may follow");
+}
+
+#[test]
 fn pieces_that_follow_each_other_in_memory_are_one() {
     let payload: Vec<u8> = (0..40).collect();
     let mut train = Train::new(8);

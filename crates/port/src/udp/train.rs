@@ -7,18 +7,29 @@ use fairway_wire::Ecn;
 use crate::limits::{HEADER_BYTES_MAX, SEGMENTS_MAX, TRAIN_BYTES_MAX};
 use crate::memory::{RawSlice, Scratch};
 
+/// Longest fill of one packet, in bytes ([`Train::fill_last`]).
+const FILL_MAX: usize = ZEROS.len() + FILL_END;
+/// Most pieces of a packet: header, payload, zeros, and the end of the fill.
+const PIECES_MAX: usize = 4;
+/// Length of the end of a fill, in bytes.
+const FILL_END: usize = 2;
+
+/// What a packet is filled with, but the end.
+static ZEROS: [u8; 16 * 1024] = [0; 16 * 1024];
+
 /// Packets with one destination and one socket, gathered for one segmentation-offloaded call.
 ///
 /// The kernel cuts a train at equal distances, so all packets have the length of the first, except
 /// that the last may be shorter. [`Train::push`] enforces that: if it returns an error, send the
-/// train, clear it, and push again.
+/// train, clear it, and push again. A last packet that is shorter can be filled up
+/// ([`Train::fill_last`]).
 ///
 /// Headers are copied into the train. Payload is only referred to, and must stay in place until the
 /// train has been sent.
 pub struct Train {
     headers: Scratch,
     segments: Vec<Segment>,
-    /// The pieces header, payload, header, payload, … without empty ones.
+    /// The pieces header, payload, fill, header, payload, … without empty ones.
     gather: Vec<libc::iovec>,
     /// The same pieces, those that follow each other in memory joined: the kernel takes time for
     /// each.
@@ -33,6 +44,8 @@ pub struct Train {
     bytes: usize,
     /// True once a shorter packet was pushed, which has to be the last.
     closed: bool,
+    /// True once a packet was filled.
+    filled: bool,
     ecn: Ecn,
     /// Code point of all packets, below 64.
     dscp: u8,
@@ -71,16 +84,17 @@ impl Train {
     pub fn new(segments_max: usize) -> Self {
         let segments_max = segments_max.clamp(1, SEGMENTS_MAX);
         Train {
-            headers: Scratch::new(segments_max * HEADER_BYTES_MAX),
+            headers: Scratch::new(segments_max * (HEADER_BYTES_MAX + FILL_END)),
             segments: Vec::with_capacity(segments_max),
-            gather: Vec::with_capacity(2 * segments_max),
-            joined: Vec::with_capacity(2 * segments_max),
+            gather: Vec::with_capacity(PIECES_MAX * segments_max),
+            joined: Vec::with_capacity(PIECES_MAX * segments_max),
             header_bytes: 0,
             segments_max,
             skipped: 0,
             segment_size: 0,
             bytes: 0,
             closed: false,
+            filled: false,
             ecn: Ecn::Capable,
             dscp: 0,
         }
@@ -96,6 +110,7 @@ impl Train {
         self.segment_size = 0;
         self.bytes = 0;
         self.closed = false;
+        self.filled = false;
         self.ecn = Ecn::Capable;
         self.dscp = 0;
     }
@@ -132,6 +147,46 @@ impl Train {
         self.segment_size = self.segment_size.max(len);
         self.bytes += len;
         Ok(())
+    }
+
+    /// True if a packet has been filled.
+    pub fn is_filled(&self) -> bool {
+        self.filled
+    }
+
+    /// True if the last packet is shorter than the others, so that none may follow.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Fills the last packet with zeros and `end` up to the length of the others, so that one of
+    /// `next` bytes may follow. Its receiver has to tell the fill from the packet. Returns false,
+    /// and changes nothing, if the packet is not shorter by at least the length of `end`, or by
+    /// more than `most` bytes, or if the next packet would not fit all the same.
+    pub fn fill_last(&mut self, most: usize, next: usize, end: [u8; FILL_END]) -> bool {
+        let Some(last) = self.segments.last() else { return false };
+        let fill = self.segment_size - last.len();
+        let is_possible = self.closed && (FILL_END..=most.min(FILL_MAX)).contains(&fill);
+        let fits = next <= self.segment_size
+            && self.segments.len() < self.segments_max
+            && self.bytes + fill + next <= TRAIN_BYTES_MAX;
+        if !is_possible || !fits {
+            return false;
+        }
+        let zeros = &ZEROS[..fill - FILL_END];
+        if !zeros.is_empty() {
+            let base = zeros.as_ptr().cast_mut().cast();
+            self.add_piece(libc::iovec { iov_base: base, iov_len: zeros.len() });
+        }
+        let slot = self.headers.at(self.header_bytes, FILL_END);
+        // SAFETY: `slot` has room for the end, checked by `at`, and `end` is on the stack.
+        unsafe { std::ptr::copy_nonoverlapping(end.as_ptr(), slot, FILL_END) };
+        self.add_piece(libc::iovec { iov_base: slot.cast(), iov_len: FILL_END });
+        self.header_bytes += FILL_END;
+        self.bytes += fill;
+        self.closed = false;
+        self.filled = true;
+        true
     }
 
     #[inline]
@@ -205,7 +260,7 @@ impl Train {
         if self.skipped == 0 {
             self.bytes
         } else {
-            (0..self.len()).map(|i| self.packet_len(i)).sum()
+            (0..self.len()).map(|index| self.datagram_len(index)).sum()
         }
     }
 
@@ -214,10 +269,14 @@ impl Train {
         self.segment_size
     }
 
-    /// Length of packet `index` of those yet to be sent, in bytes.
+    /// Length of packet `index` of those yet to be sent, in bytes, without its fill.
     pub fn packet_len(&self, index: usize) -> usize {
-        let segment = &self.segments[self.skipped + index];
-        usize::from(segment.header_len) + segment.payload.len()
+        self.segments[self.skipped + index].len()
+    }
+
+    /// Length of packet `index` of those yet to be sent, in bytes, with its fill.
+    pub(crate) fn datagram_len(&self, index: usize) -> usize {
+        self.pieces_of(index).iter().map(|piece| piece.iov_len).sum()
     }
 
     /// Returns the header of packet `index`, as it was pushed.
@@ -252,6 +311,11 @@ impl Train {
 impl Segment {
     fn first(&self) -> usize {
         usize::from(self.first_piece)
+    }
+
+    /// Length of the packet, without its fill.
+    fn len(&self) -> usize {
+        usize::from(self.header_len) + self.payload.len()
     }
 }
 

@@ -150,6 +150,7 @@ impl Link {
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU8};
 
+    use fairway_runtime::Fill;
     use fairway_ub::wire::Cna;
     use fairway_ub::{Limits, Profile, UbDevice};
 
@@ -168,6 +169,7 @@ mod tests {
             paths: 1,
             port_pairs: 1,
             alive: AtomicBool::new(true),
+            fill: Fill::Never,
             long_packets: AtomicU8::new(0),
         })
     }

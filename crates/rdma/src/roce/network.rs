@@ -293,7 +293,7 @@ impl Network {
             false => ROCE_PORT,
         };
         let to = address(way.to, port);
-        Ok((way, Destination { path: 0, socket: way.socket, to }))
+        Ok((way, Destination::unfilled(0, way.socket, to)))
     }
 
     /// Sends a management datagram, to another host or to a process of this one.

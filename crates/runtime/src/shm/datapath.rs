@@ -448,7 +448,8 @@ impl Datapath for SharedMemory {
         if train.is_empty() {
             return Ok(Sent::All);
         }
-        if let Route::Memory { link, socket: other } = self.route(now_ns, socket, to)
+        if !train.is_filled()
+            && let Route::Memory { link, socket: other } = self.route(now_ns, socket, to)
             && let Some(result) = self.put(now_ns, socket, (link, other), train)
         {
             return result;
@@ -457,6 +458,16 @@ impl Datapath for SharedMemory {
             return Err(unreachable(to));
         }
         self.port.send(socket, to, train)
+    }
+
+    /// Packets in memory are cut at equal distances, too, but nothing is won by filling them.
+    fn may_fill(&self, to: &Address) -> bool {
+        let ends = (*to, to.local());
+        let route = match &self.recent {
+            Some((recent, route)) if *recent == ends => Some(route),
+            _ => self.routes.get(&ends),
+        };
+        !self.alone && !matches!(route, Some(Route::Memory { .. }))
     }
 
     fn waiter(&self) -> io::Result<Waiter> {
