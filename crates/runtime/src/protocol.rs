@@ -32,8 +32,8 @@ pub enum Placing {
 /// The order in which a poll works on arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Eagerness {
-    /// A lone small packet is answered before other sockets are checked, because its sender may be
-    /// waiting.
+    /// What is probably a whole message is answered before the sockets are checked again, because
+    /// its sender may be waiting.
     AnswerFirst,
     /// Each socket is received from once, and again in the next poll, which comes soon.
     OnceEach,

@@ -11,13 +11,21 @@ use crate::memory::Gone;
 use crate::protocol::{Eagerness, Parsed, Placing, Protocol};
 use crate::sending;
 
-/// Arrivals up to this many bytes are a request or an answer, and not part of a bulk transfer.
-const SMALL: usize = 1024;
+/// Arrivals of up to this many packets and bytes are probably a whole message, which the
+/// application may answer, and not part of a bulk transfer.
+const MESSAGE_PACKETS: usize = 3;
+const MESSAGE_BYTES: usize = 16 * 1024;
 
 /// The size of one receive call's result.
 struct Took {
     packets: usize,
     bytes: usize,
+}
+
+impl Took {
+    fn is_message(&self) -> bool {
+        (1..=MESSAGE_PACKETS).contains(&self.packets) && self.bytes <= MESSAGE_BYTES
+    }
 }
 
 /// Receives from the sockets that are marked, up to about `budget` packets, and returns their
@@ -40,7 +48,7 @@ pub(super) fn receive<P: Protocol>(
             sending::transmit_urgent(protocol, io);
         }
         match eagerness {
-            Eagerness::AnswerFirst if took.packets == 1 && took.bytes < SMALL => {
+            Eagerness::AnswerFirst if took.is_message() => {
                 io.sockets.unmark(socket);
                 break;
             }
