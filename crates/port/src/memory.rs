@@ -54,6 +54,15 @@ impl RawSlice {
         assert!(start <= self.len, "offset {start} in a slice of {} bytes", self.len);
         RawSlice { ptr: self.ptr.wrapping_add(start), len: self.len - start }
     }
+
+    /// Returns the first `len` bytes.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn first(self, len: usize) -> RawSlice {
+        assert!(len <= self.len, "{len} bytes of a slice of {}", self.len);
+        RawSlice { ptr: self.ptr, len }
+    }
 }
 
 /// A zeroed allocation that is only accessed through its address, so that addresses into it (gather

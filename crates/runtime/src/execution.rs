@@ -5,6 +5,7 @@ use fairway_wire::Instant;
 
 use crate::Memories;
 use crate::memory::Gone;
+use crate::payload::Payload;
 
 /// Copies the payload of a packet to its place, and executes the requests that become due.
 pub fn place<D: Device>(
@@ -12,7 +13,7 @@ pub fn place<D: Device>(
     memories: &mut Memories,
     now: Instant,
     placement: Placement<D::Target, D::Token>,
-    payload: &[u8],
+    payload: Payload<'_>,
 ) {
     memories.counters.placed += 1;
     memories.counters.bytes += u64::from(placement.target.length());

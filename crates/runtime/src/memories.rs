@@ -7,6 +7,7 @@ use fairway_device::{AtomicExecution, LocalRange, Ranges, ScatterList, SegmentId
 use fairway_port::RawSlice;
 
 use crate::memory::{Gone, Memory, SharedBytes};
+use crate::payload::Payload;
 
 /// Length of the longest word that an atomic changes, in bytes.
 const WORD: usize = size_of::<u64>();
@@ -184,43 +185,43 @@ impl Memories {
         true
     }
 
-    /// Copies `data` to the bytes of `to`, which must have the same length, in the order of their
-    /// addresses.
+    /// Copies `payload` to the bytes of `to`, which must have the same length, in the order of
+    /// their addresses.
     ///
     /// # Errors
     /// The memory of a segment is gone, or that to which [`Self::redirect`] leads is not there.
-    pub fn scatter(&self, to: &impl Ranges, data: &[u8]) -> Result<(), Gone> {
-        debug_assert_eq!(to.length() as usize, data.len(), "a place of another length");
-        let mut rest = data;
+    pub fn scatter(&self, to: &impl Ranges, payload: Payload<'_>) -> Result<(), Gone> {
+        debug_assert_eq!(to.length() as usize, payload.len(), "a place of another length");
+        let mut rest = payload;
         for range in to.ranges() {
             let (part, later) = rest.split_at(rest.len().min(range.length as usize));
             let range = LocalRange { length: part.len() as u32, ..*range };
             if let Some(list) = self.redirection(range.segment) {
                 self.write_redirected(list, &range, part)?;
             } else if let Some(room) = self.room(&range) {
-                room.write(part)?;
+                part.place(room)?;
             }
             rest = later;
         }
         Ok(())
     }
 
-    /// Copies `data` to the bytes of `list` to which a range of a segment is redirected.
+    /// Copies `payload` to the bytes of `list` to which a range of a segment is redirected.
     fn write_redirected(
         &self,
         list: &ScatterList,
         range: &LocalRange,
-        data: &[u8],
+        payload: Payload<'_>,
     ) -> Result<(), Gone> {
         let from = u32::try_from(range.offset).map_err(|_| Gone)?;
         let places = list.slice(from, range.length);
         if places.length() != range.length {
             return Err(Gone);
         }
-        let mut rest = data;
+        let mut rest = payload;
         for place in places.ranges() {
             let (part, later) = rest.split_at(place.length as usize);
-            self.target(place).ok_or(Gone)?.write(part)?;
+            part.place(self.target(place).ok_or(Gone)?)?;
             rest = later;
         }
         Ok(())
@@ -258,7 +259,7 @@ impl Memories {
         let mut scratch = std::mem::take(&mut self.scratch);
         let bytes = &mut scratch[..from.length as usize];
         let aside = self.source(from).expect("the staging memory is registered memory");
-        let copied = aside.read(bytes).and_then(|()| self.scatter(to, bytes));
+        let copied = aside.read(bytes).and_then(|()| self.scatter(to, Payload::Here(bytes)));
         self.scratch = scratch;
         copied
     }

@@ -8,13 +8,14 @@ use fairway_wire::Instant;
 use crate::delayed_ack::DelayedAck;
 use crate::io::{Companion, Io};
 use crate::memories::Memories;
+use crate::payload::Payload;
 
 /// A packet that was decoded from a datagram and authenticated.
 pub struct Parsed<'a, P: Protocol> {
     /// Packet and address, in the device's type.
     pub received: <P::Device as Device>::Received,
-    /// Payload, in the receive buffer.
-    pub payload: &'a [u8],
+    /// Its payload.
+    pub payload: Payload<'a>,
     /// Further data of the datagram that the protocol needs.
     pub context: P::Context<'a>,
 }

@@ -1,11 +1,12 @@
 //! Decodes datagrams of Unified Bus, and copies payloads without the lock.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fairway_observe::Meter;
 use fairway_port::{Address, Arrival};
-use fairway_runtime::{Gone, Parsed, Placing, SharedBytes, execute_due, report};
+use fairway_runtime::{Gone, Parsed, Payload, Placing, SharedBytes, execute_due, report};
 use fairway_ub::wire::{Decoded, Instant, Packet};
 use fairway_ub::{LocalRange, Placement, PlacementToken, Received};
 
@@ -28,10 +29,26 @@ pub(crate) struct DeferredCopy {
     placed: Result<(), Gone>,
 }
 
+/// The payload of packet `index`: `length` bytes behind the header.
+fn payload_of<'a>(
+    arrival: &'a Arrival<'_>,
+    index: usize,
+    header_len: usize,
+    length: usize,
+) -> Payload<'a> {
+    let outside = arrival.outside(index).and_then(|packet| {
+        let payload = packet.from(header_len).first(length);
+        let start = NonNull::new(payload.as_ptr().cast_mut())?;
+        // SAFETY: it is there as long as the arrival, and this process has no references to it.
+        Some(Payload::Outside(unsafe { SharedBytes::new(start, length) }))
+    });
+    outside.unwrap_or_else(|| Payload::Here(&arrival.segment(index)[header_len..][..length]))
+}
+
 impl DeferredCopy {
     pub(crate) fn place(&mut self, arrival: &Arrival<'_>) {
-        let behind_header = &arrival.segment(self.index)[self.header_len..];
-        self.placed = self.room.write(&behind_header[..self.payload_len]);
+        let payload = payload_of(arrival, self.index, self.header_len, self.payload_len);
+        self.placed = payload.place(self.room);
     }
 }
 
@@ -68,9 +85,16 @@ impl Core {
         index: usize,
     ) -> Option<Parsed<'a, Core>> {
         let datagram = arrival.segment(index);
-        let (route, packet, header_len, bytes) = match self.channels.decode(datagram) {
+        let decoded = match arrival.outside(index) {
+            None => self.channels.decode(datagram),
+            Some(whole) => {
+                let decoded = self.channels.decode_unfilled(datagram, whole.len());
+                decoded.map(|decoded| (decoded, whole.len()))
+            }
+        };
+        let (route, packet, header_len, length) = match decoded {
             Ok((Decoded::Packet { route, packet, header_len }, length)) => {
-                (route, packet, header_len, &datagram[..length])
+                (route, packet, header_len, length)
             }
             Ok((Decoded::Setup(setup), length)) => {
                 // Messages that do not fit are dropped; the set-up protocol repeats them.
@@ -84,7 +108,8 @@ impl Core {
                 return None;
             }
         };
-        let payload = (bytes.len() - header_len) as u32;
+        let payload_len = length - header_len;
+        let payload = payload_len as u32;
         let received = Received { route, packet, payload, ecn: arrival.ecn(), hops: 0 };
         let right_source =
             source_is_right(&self.channels, &received, arrival.from(), (io.engine, socket));
@@ -95,7 +120,7 @@ impl Core {
         if !self.connecting.unproven.is_empty() {
             self.note_proof(&received, arrival.from());
         }
-        let payload = &bytes[header_len..];
+        let payload = payload_of(arrival, index, header_len, payload_len);
         Some(Parsed { received, payload, context: Header { index, length: header_len } })
     }
 

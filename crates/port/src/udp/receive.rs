@@ -7,7 +7,7 @@ use std::fmt;
 use fairway_wire::Ecn;
 
 use crate::limits::RECEIVE_BYTES;
-use crate::memory::Scratch;
+use crate::memory::{RawSlice, Scratch};
 use crate::udp::address::Address;
 
 /// The buffer into which arrivals are received. One per receiving thread is enough. Its memory is
@@ -45,6 +45,24 @@ impl ReceiveBuffer {
         self.arrived(from, ecn, len, segment_size)
     }
 
+    /// Returns the arrival of packets that lie in `outside`, of `segment_size` bytes each, of which
+    /// the last may be shorter. The first `here` bytes of each, or all of a shorter one, were
+    /// written to [`ReceiveBuffer::room_for`], in places of `here` bytes.
+    ///
+    /// # Panics
+    /// If there are no packets, or the packets or their beginnings have no bytes.
+    pub fn holding_beginnings(
+        &self,
+        from: Address,
+        ecn: Ecn,
+        (outside, segment_size): (RawSlice, usize),
+        here: usize,
+    ) -> Arrival<'_> {
+        assert!(here > 0 && segment_size > 0 && !outside.is_empty(), "packets without bytes");
+        let arrival = self.arrived(from, ecn, outside.len(), segment_size);
+        Arrival { outside: Some((outside, here)), ..arrival }
+    }
+
     /// Returns the arrival of the first `len` bytes of a packet of `cut_from` bytes, whose end a
     /// switch has cut off.
     pub fn holding_cut(&self, from: Address, ecn: Ecn, len: usize, cut_from: usize) -> Arrival<'_> {
@@ -73,8 +91,17 @@ impl ReceiveBuffer {
     ) -> Arrival<'_> {
         let segment_size = if coalesced == 0 || coalesced > len { len } else { coalesced };
         let segments = if len == 0 { 1 } else { len.div_ceil(segment_size) };
-        let cut_from = None;
-        Arrival { buffer: self, from, ecn, stamped_ns: 0, len, segment_size, segments, cut_from }
+        Arrival {
+            buffer: self,
+            outside: None,
+            from,
+            ecn,
+            stamped_ns: 0,
+            len,
+            segment_size,
+            segments,
+            cut_from: None,
+        }
     }
 }
 
@@ -82,6 +109,8 @@ impl ReceiveBuffer {
 /// of one length except that the last may be shorter.
 pub struct Arrival<'a> {
     buffer: &'a ReceiveBuffer,
+    /// Where the packets lie, if the buffer has only so many bytes of the beginning of each.
+    outside: Option<(RawSlice, usize)>,
     from: Address,
     ecn: Ecn,
     pub(super) stamped_ns: u64,
@@ -134,15 +163,38 @@ impl Arrival<'_> {
         self.cut_from
     }
 
-    /// Returns packet `index`, including its header.
+    /// Returns packet `index`, including its header; of one that lies outside of the buffer
+    /// ([`Arrival::outside`]) only the beginning.
     ///
     /// # Panics
     /// There are not so many packets.
     #[inline]
     pub fn segment(&self, index: usize) -> &[u8] {
+        let (start, len) = self.place(index);
+        match self.outside {
+            None => self.buffer.received(start, len),
+            Some((_, here)) => self.buffer.received(index * here, len.min(here)),
+        }
+    }
+
+    /// Returns all bytes of packet `index`, if the buffer has only its beginning. They are there
+    /// until the next receive call, and other processes may change them.
+    ///
+    /// # Panics
+    /// There are not so many packets.
+    #[inline]
+    pub fn outside(&self, index: usize) -> Option<RawSlice> {
+        let (bytes, _) = self.outside?;
+        let (start, len) = self.place(index);
+        Some(bytes.from(start).first(len))
+    }
+
+    /// Where packet `index` begins, and its length.
+    #[inline]
+    fn place(&self, index: usize) -> (usize, usize) {
         assert!(index < self.segments, "packet {index} of {}", self.segments);
         let start = index * self.segment_size;
-        self.buffer.received(start, self.segment_size.min(self.len - start))
+        (start, self.segment_size.min(self.len - start))
     }
 }
 

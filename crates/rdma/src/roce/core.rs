@@ -8,7 +8,7 @@ use fairway_roce::{
     WorkRequest,
 };
 use fairway_runtime::{
-    self as runtime, DelayedAck, Eagerness, Memories, Parsed, Placing, Protocol, SMALL,
+    self as runtime, DelayedAck, Eagerness, Memories, Parsed, Payload, Placing, Protocol, SMALL,
     Unregistered, handle, report,
 };
 use fairway_ub::CompletionQueueId;
@@ -164,6 +164,7 @@ impl Protocol for RoceCore {
             payload: payload.len() as u32,
             ecn: arrived.ecn,
         };
+        let payload = Payload::Here(payload);
         Some(Parsed { received, payload, context: Some(arrived) })
     }
 
@@ -181,7 +182,7 @@ impl Protocol for RoceCore {
         let header = &placement.target.header;
         match &parsed.context {
             Some(arrived) if header.length() > 0 => {
-                match self.memories.scatter(header, &arrived.ip_header()) {
+                match self.memories.scatter(header, Payload::Here(&arrived.ip_header())) {
                     Ok(()) => Placing::Now,
                     Err(_) => Placing::Gone,
                 }
@@ -193,11 +194,13 @@ impl Protocol for RoceCore {
     fn carry_out(&mut self, now: Instant, own: OwnVerdict, parsed: &Parsed<'_, Self>) {
         match own {
             OwnVerdict::Store { target, value, token } => {
-                let placed = self.memories.scatter(&target, &value.to_ne_bytes());
+                let bytes = value.to_ne_bytes();
+                let placed = self.memories.scatter(&target, Payload::Here(&bytes));
                 report(&mut self.host, &mut self.memories, now, token, placed.map(|()| 0));
             }
             OwnVerdict::Buffer { place } => {
-                self.buffered.put(place, &parsed.received, parsed.payload)
+                let payload = parsed.payload.here().expect("packets of RoCE come from sockets");
+                self.buffered.put(place, &parsed.received, payload)
             }
         }
     }
@@ -206,7 +209,12 @@ impl Protocol for RoceCore {
     fn handled(&mut self, io: &mut RoceIo, now: Instant, _received: &Received, _acks: u64) {
         while let Some(place) = self.host.poll_replay() {
             let Some((received, bytes)) = self.buffered.take(place) else { continue };
-            handle(self, io, now, &Parsed { received, payload: &bytes, context: None });
+            handle(
+                self,
+                io,
+                now,
+                &Parsed { received, payload: Payload::Here(&bytes), context: None },
+            );
             self.buffered.restore(place, bytes);
         }
     }

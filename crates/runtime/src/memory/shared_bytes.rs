@@ -86,16 +86,45 @@ impl<'a> SharedBytes<'a> {
         if self.is_word() {
             return self.write_word(data);
         }
-        // Everything up to the last word is copied first, and then that word: a thread that sees
-        // the last byte sees them all.
+        // A thread that sees the last byte sees them all.
+        let head = self.before_last_word();
+        self.part(0, head).write_pieces(&data[..head])?;
+        self.part(head, self.length - head).write_end(&data[head..])
+    }
+
+    /// Copies `source`, which must have the same length and not overlap, to the range, as
+    /// [`SharedBytes::write`] does.
+    pub fn write_from(self, source: SharedBytes<'_>) -> Result<(), Gone> {
+        assert_eq!(self.length, source.length, "a copy between ranges of different lengths");
+        let head = self.before_last_word();
+        let (first, from) = (self.part(0, head), source.part(0, head));
+        will_read(from.start.as_ptr(), head);
+        will_write(first.start.as_ptr(), head);
+        fence(Ordering::Release);
+        // SAFETY: as long as each other, and the makers of both vouched for them. The accesses are
+        // made by assembly, so it makes no difference that both are shared.
+        unsafe {
+            guard::copy_out(first.start.as_ptr(), from.start.as_ptr(), head, first.head())?;
+        }
+        let mut end = [0; WORD];
+        let end = &mut end[..self.length - head];
+        source.part(head, end.len()).read(end)?;
+        self.part(head, end.len()).write_end(end)
+    }
+
+    /// Number of bytes before the last aligned word of memory, or part of one, in which the range
+    /// ends.
+    fn before_last_word(&self) -> usize {
         let end = self.start.as_ptr() as usize + self.length;
         let tail = if end.is_multiple_of(WORD) { WORD } else { end % WORD }.min(self.length);
-        let head = self.length - tail;
-        self.part(0, head).write_pieces(&data[..head])?;
-        let last = self.part(head, tail);
-        match last.is_word() {
-            true => last.write_word(&data[head..]),
-            false => last.write_pieces(&data[head..]),
+        self.length - tail
+    }
+
+    /// Writes the end of a range, at most a word.
+    fn write_end(self, data: &[u8]) -> Result<(), Gone> {
+        match self.is_word() {
+            true => self.write_word(data),
+            false => self.write_pieces(data),
         }
     }
 
@@ -114,8 +143,23 @@ impl<'a> SharedBytes<'a> {
         Ok(())
     }
 
+    /// Address of the first byte.
+    pub(crate) fn start(&self) -> *const u8 {
+        self.start.as_ptr()
+    }
+
+    /// Number of bytes.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// True if there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
     /// Returns `length` bytes from `offset` on, which must be within the range.
-    fn part(&self, offset: usize, length: usize) -> SharedBytes<'a> {
+    pub(crate) fn part(&self, offset: usize, length: usize) -> SharedBytes<'a> {
         debug_assert!(offset + length <= self.length);
         // SAFETY: a part of what the maker vouched for.
         unsafe { SharedBytes::new(self.start.add(offset), length) }

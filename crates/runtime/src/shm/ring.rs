@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use fairway_port::{Address, RawSlice, ReceiveBuffer, SEGMENTS_MAX, TRAIN_BYTES_MAX, Train};
 
-use fairway_wire::Ecn;
+use fairway_wire::{Ecn, MAX_HEADER, SETUP_LEN};
 
 use crate::memory::{Gone, Memory, SharedBytes};
 
@@ -36,6 +36,13 @@ const CONTROL_BYTES: usize = 4096;
 pub(super) const FILE_BYTES: usize = 2 * (CONTROL_BYTES + RING_BYTES);
 /// Length of a record's head, and alignment of records, in bytes.
 const HEAD_BYTES: usize = 64;
+
+/// Packets from this length on stay in the ring until their payload has been copied to its place.
+/// Shorter ones are copied to the receive buffer: that is cheaper than their headers alone.
+const LONG_BYTES: usize = 6144;
+/// Bytes of the beginning of a packet that are copied to the receive buffer: all headers.
+const BEGINNING_BYTES: usize = SETUP_LEN;
+const _: () = assert!(BEGINNING_BYTES >= MAX_HEADER && BEGINNING_BYTES <= LONG_BYTES);
 
 /// Number of cache lines that a reader fetches before a record is announced: those of a message of
 /// 64 bytes and its acknowledgement.
@@ -294,6 +301,9 @@ impl Writer {
 pub(super) struct Reader {
     ring: Ring,
     read: u64,
+    /// True if packets of the last record stay in the ring: the writer has not been told yet that
+    /// it was read.
+    holds: bool,
     /// Bytes that are known to have been written.
     written: u64,
     /// The next record, once it has been looked at.
@@ -313,6 +323,7 @@ impl Reader {
             local: None,
             ring: Ring::new(memory, second),
             read: 0,
+            holds: false,
             written: 0,
             next: None,
             was_short: false,
@@ -328,6 +339,7 @@ impl Reader {
     /// Returns the head of the next record, if there is one.
     #[inline]
     pub(super) fn peek(&mut self) -> Result<Option<Head>, Broken> {
+        self.release();
         if self.next.is_some() {
             return Ok(self.next);
         }
@@ -380,7 +392,17 @@ impl Reader {
         Ok(bytes)
     }
 
-    /// Copies the packets of the next record, which [`Reader::peek`] has returned, to `buffer`.
+    /// Reports to the writer that the last record was read, if that is still to be done.
+    #[inline]
+    fn release(&mut self) {
+        if std::mem::take(&mut self.holds) {
+            self.ring.word(READ).store(self.read, Ordering::Release);
+        }
+    }
+
+    /// Returns the packets of the next record, which [`Reader::peek`] has returned. Short ones are
+    /// copied to `buffer`. Of long ones only the beginnings are, and the packets stay in the ring
+    /// until the next call of [`Reader::peek`] or [`Reader::arm`].
     pub(super) fn pop<'b>(
         &mut self,
         buffer: &'b mut ReceiveBuffer,
@@ -389,17 +411,45 @@ impl Reader {
         self.source = Some(head.from);
         self.was_short = record_bytes(head.len) <= PREFETCHED_LINES * HEAD_BYTES;
         let place = (self.read % RING_BYTES as u64) as usize + HEAD_BYTES;
-        let room = buffer.room_for(head.len);
-        self.ring.bytes(place, head.len).read(room).map_err(|Gone| Broken)?;
         // `look` has checked that the record ends within what was written.
         self.read += record_bytes(head.len) as u64;
-        self.ring.word(READ).store(self.read, Ordering::Release);
+        self.holds = true;
         let from = head.from.reached_at(self.local);
+        if head.segment_size >= LONG_BYTES {
+            let packets = self.copy_beginnings(place, &head, buffer)?;
+            let packets = (packets, head.segment_size);
+            return Ok(buffer.holding_beginnings(from, head.ecn, packets, BEGINNING_BYTES));
+        }
+        let room = buffer.room_for(head.len);
+        self.ring.bytes(place, head.len).read(room).map_err(|Gone| Broken)?;
+        self.release();
         Ok(buffer.holding(from, head.ecn, head.len, head.segment_size))
+    }
+
+    /// Copies the beginning of each packet of a record to `buffer`, and returns all bytes of the
+    /// packets, where they lie.
+    fn copy_beginnings(
+        &self,
+        place: usize,
+        head: &Head,
+        buffer: &mut ReceiveBuffer,
+    ) -> Result<RawSlice, Broken> {
+        let count = head.len.div_ceil(head.segment_size);
+        let room = buffer.room_for(count * BEGINNING_BYTES);
+        for (index, room) in room.chunks_exact_mut(BEGINNING_BYTES).enumerate() {
+            let start = index * head.segment_size;
+            let length = BEGINNING_BYTES.min(head.len - start);
+            let beginning = self.ring.bytes(place + start, length);
+            beginning.read(&mut room[..length]).map_err(|Gone| Broken)?;
+        }
+        // SAFETY: the memory is mapped as long as the reader exists, whose owner removes it only in
+        // calls that end the packets' time here. They are read as bytes that may change.
+        Ok(unsafe { RawSlice::new(self.ring.bytes(place, head.len).start(), head.len) })
     }
 
     /// Requests to be woken by the next record. Returns true if there is one already.
     pub(super) fn arm(&mut self) -> bool {
+        self.release();
         self.ring.asleep().store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         self.next.is_some()

@@ -13,6 +13,7 @@ use fairway_wire::Ecn;
 use super::datapath::SharedMemory;
 use super::link::make_file;
 use super::ring::{Pushed, RING_BYTES, Reader, Writer};
+use crate::memory::SharedBytes;
 
 /// A time at which tests begin, in nanoseconds.
 const NOW: u64 = 1_000_000_000;
@@ -101,6 +102,50 @@ fn trains_pass_through_a_ring_in_order_and_wrap_around_its_end() {
         }
     }
     assert_eq!(reader.peek(), Ok(None));
+}
+
+#[test]
+fn long_packets_stay_in_the_ring_until_the_reader_looks_again() {
+    let memory = make_file().unwrap();
+    let (mut writer, mut reader) = (Writer::new(&memory, false), Reader::new(&memory, false));
+    let mut buffer = ReceiveBuffer::new();
+    static PAYLOAD: [u8; 8192] = {
+        let (mut bytes, mut index) = ([0; 8192], 0);
+        while index < bytes.len() {
+            bytes[index] = (index * 7 / 3) as u8;
+            index += 1;
+        }
+        bytes
+    };
+    let (payload, last) = (&PAYLOAD[..], &PAYLOAD[..100]);
+    for round in 0..2 * RING_BYTES / (3 * 8192) {
+        let sent = train(b"head", &[payload, payload, last]);
+        assert!(matches!(writer.push(1, &somewhere(), &sent), Pushed::Yes { .. }));
+        assert!(reader.peek().unwrap().is_some());
+        let arrival = reader.pop(&mut buffer).unwrap();
+        assert_eq!((arrival.segments(), arrival.len()), (3, 2 * 8196 + 104));
+        for (index, expected) in [payload, payload, last].into_iter().enumerate() {
+            let whole = [&b"head"[..], expected].concat();
+            assert_eq!(arrival.segment(index), &whole[..whole.len().min(192)], "round {round}");
+            let outside = arrival.outside(index).expect("it is in the ring");
+            let mut bytes = vec![0; outside.len()];
+            let start = std::ptr::NonNull::new(outside.as_ptr().cast_mut()).unwrap();
+            // SAFETY: the packet is in the ring, which is mapped.
+            unsafe { SharedBytes::new(start, outside.len()) }.read(&mut bytes).unwrap();
+            assert_eq!(bytes, whole, "round {round}");
+        }
+        if round == 0 {
+            // The record keeps its room until then.
+            let filler = train(b"head", &[payload]);
+            while writer.push(1, &somewhere(), &filler) != Pushed::Full {}
+            assert!(reader.peek().unwrap().is_some());
+            assert!(matches!(writer.push(1, &somewhere(), &filler), Pushed::Yes { .. }));
+            while reader.peek().unwrap().is_some() {
+                reader.pop(&mut buffer).unwrap();
+            }
+        }
+    }
+    assert!(!reader.arm());
 }
 
 #[test]
