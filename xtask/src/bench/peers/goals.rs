@@ -72,7 +72,7 @@ pub fn goals(between: Between) -> Vec<Goal> {
         add(*ours, Against::Best(tcp()), Budget::AtLeast(1.25));
         add(*ours, Against::Best(vec![Subject::UdpBlast]), Budget::AtLeast(0.8));
     }
-    let libfabric = Subject::Library(Library::Libfabric, Quantity::Latency, Over::Tcp);
+    let libfabric = Subject::Library(Library::Libfabric, Quantity::Latency(64), Over::Tcp);
     let mut halves = natives(&[Native::SendHalf]);
     halves.extend(verbs(&[Perftest::SendLatency]));
     for ours in halves {
@@ -80,11 +80,13 @@ pub fn goals(between: Between) -> Vec<Goal> {
         add(ours, Against::Best(vec![libfabric]), Budget::AtMost(1.0));
     }
     for library in [Library::Ucx, Library::Libfabric, Library::Osu] {
-        for (quantity, budget) in
-            [(Quantity::Latency, Budget::AtMost(1.2)), (Quantity::Bandwidth, Budget::AtLeast(1.0))]
-        {
+        for quantity in library.quantities() {
+            let budget = match quantity {
+                Quantity::Latency(_) => Budget::AtMost(1.2),
+                Quantity::Bandwidth(_) => Budget::AtLeast(1.0),
+            };
             for carrier in ANYWHERE {
-                let over = |over| Subject::Library(library, quantity, over);
+                let over = |over| Subject::Library(library, *quantity, over);
                 add(over(Over::Verbs(carrier)), Against::Best(vec![over(Over::Tcp)]), budget);
             }
         }

@@ -15,17 +15,17 @@ use crate::clients::mpi;
 use crate::peers::Side;
 use crate::verbs::launch;
 
-/// Bytes of a bulk message.
-const BULK_BYTES: f64 = 65_536.0;
-/// Number of messages where a program counts them instead of measuring for a time. Short ones take
-/// 0.1 to 1 s, and bulk ones 0.1 to 4 s.
+/// Number of round trips where a program counts them instead of measuring for a time: they take 0.1
+/// to 1 s.
 const SHORT_COUNT: u32 = 10_000;
-const BULK_COUNT: u32 = 10_000;
-/// Bulk messages of a ping-pong.
-const BULK_PINGS: u32 = 2_000;
+/// Bytes of all messages of a bulk measurement, which take 0.1 to 4 s.
+const BULK_BYTES: u64 = 10_000 << 16;
+/// Most messages of it.
+const BULK_COUNT: u64 = 40_000;
+/// Most bulk messages of a ping-pong, and bytes of them all in one direction.
+const BULK_PINGS: u64 = 2_000;
+const BULK_PING_BYTES: u64 = 8 * (BULK_PINGS << 16);
 const WARM_UP: u32 = 200;
-/// Size of short messages, as UCX and the OSU micro-benchmarks measure it.
-const SHORT_BYTES: u64 = 8;
 
 /// The two sides of a program that is started twice.
 struct Twice<'a> {
@@ -155,11 +155,12 @@ impl Bench<'_> {
     fn ucx(&self, quantity: Quantity, over: Over) -> io::Result<Figures> {
         let program = there(&self.tools.ucx)?;
         let port = launch::free_port()?;
-        let (test, bytes, count) = match quantity {
-            Quantity::Latency => ("tag_lat", SHORT_BYTES.to_string(), SHORT_COUNT),
-            Quantity::Bandwidth => ("tag_bw", BULK_BYTES.to_string(), BULK_COUNT),
+        let (test, count) = match quantity {
+            Quantity::Latency(_) => ("tag_lat", SHORT_COUNT),
+            Quantity::Bandwidth(bytes) => ("tag_bw", (BULK_BYTES / bytes).min(BULK_COUNT) as u32),
         };
-        let (count_text, warm_up) = (count.to_string(), WARM_UP.to_string());
+        let bytes = quantity.bytes().to_string();
+        let (count_text, warm_up) = (count.to_string(), WARM_UP.min(count).to_string());
         let port_text = port.to_string();
         let arguments =
             ["-f", "-t", test, "-s", &bytes, "-n", &count_text, "-w", &warm_up, "-p", &port_text];
@@ -177,18 +178,19 @@ impl Bench<'_> {
         })?;
         let (microseconds, rate) = parse::ucx(&text)?;
         Ok(match quantity {
-            Quantity::Latency => Figures::small(microseconds, 2.0 * f64::from(count)),
-            Quantity::Bandwidth => Figures::bulk(rate, BULK_BYTES * f64::from(count)),
+            Quantity::Latency(_) => Figures::small(microseconds, 2.0 * f64::from(count)),
+            Quantity::Bandwidth(bytes) => Figures::bulk(rate, bytes as f64 * f64::from(count)),
         })
     }
 
     fn libfabric(&self, quantity: Quantity, over: Over) -> io::Result<Figures> {
         let tools = there(&self.tools.libfabric)?;
         let port = launch::free_port()?;
-        let (bytes, pings) = match quantity {
-            Quantity::Latency => ("64", SHORT_COUNT),
-            Quantity::Bandwidth => ("65536", BULK_PINGS),
+        let pings = match quantity {
+            Quantity::Latency(_) => SHORT_COUNT,
+            Quantity::Bandwidth(bytes) => (BULK_PING_BYTES / bytes).min(BULK_PINGS) as u32,
         };
+        let bytes_text = quantity.bytes().to_string();
         let interfaces = match (over, &self.interfaces.libfabric) {
             (Over::Verbs(_), Ok([listener, driver])) => [listener, driver],
             (Over::Verbs(_), Err(reason)) => return Err(io::Error::other(reason.clone())),
@@ -202,18 +204,18 @@ impl Bench<'_> {
             Over::Verbs(_) => "verbs;ofi_rxm",
         };
         let pings_text = pings.to_string();
-        let mut arguments = words(&["-p", provider, "-S", bytes, "-I", &pings_text]);
+        let mut arguments = words(&["-p", provider, "-S", &bytes_text, "-I", &pings_text]);
         let (program, own, messages) = match (tools, quantity) {
             (Libfabric::Pingpong(program), _) => {
                 arguments.extend(words(&["-e", "rdm"]));
                 let port = port.to_string();
                 (program, [words(&["-B", &port]), words(&["-P", &port, &host])], 2.0)
             }
-            (Libfabric::Fabtests { latency, .. }, Quantity::Latency) => {
+            (Libfabric::Fabtests { latency, .. }, Quantity::Latency(_)) => {
                 arguments.push(format!("-E={port}"));
                 (latency, [vec![], vec![host]], 2.0)
             }
-            (Libfabric::Fabtests { bandwidth, .. }, Quantity::Bandwidth) => {
+            (Libfabric::Fabtests { bandwidth, .. }, Quantity::Bandwidth(_)) => {
                 arguments.extend(words(&["-o", "write", &format!("-E={port}")]));
                 (bandwidth, [vec![], vec![host]], 1.0)
             }
@@ -232,18 +234,21 @@ impl Bench<'_> {
         })?;
         let (microseconds, rate) = parse::libfabric(&text)?;
         Ok(match quantity {
-            Quantity::Latency => Figures::small(microseconds, messages * f64::from(pings)),
-            Quantity::Bandwidth => Figures::bulk(rate, messages * f64::from(pings) * BULK_BYTES),
+            Quantity::Latency(_) => Figures::small(microseconds, messages * f64::from(pings)),
+            Quantity::Bandwidth(bytes) => {
+                Figures::bulk(rate, messages * f64::from(pings) * bytes as f64)
+            }
         })
     }
 
     fn osu(&self, quantity: Quantity, over: Over) -> io::Result<Figures> {
         let tools = there(&self.tools.osu)?;
         let Osu { latency, bandwidth, mpirun } = tools;
-        let (program, bytes, iterations, warm_up) = match quantity {
-            Quantity::Latency => (latency, SHORT_BYTES, 5_000, 200),
+        let bytes = quantity.bytes();
+        let (program, iterations, warm_up) = match quantity {
+            Quantity::Latency(_) => (latency, 5_000, 200),
             // Each iteration is a window of 64 messages.
-            Quantity::Bandwidth => (bandwidth, BULK_BYTES as u64, 50, 5),
+            Quantity::Bandwidth(_) => (bandwidth, 50, 5),
         };
         let mut command = match over {
             Over::Verbs(carrier) => {
@@ -273,9 +278,9 @@ impl Bench<'_> {
         let suffices = |text: &str| !program.sized && parse::osu(text, bytes).is_ok();
         let figure = parse::osu(&self.runner.until(command, &suffices)?, bytes)?;
         let figures = match quantity {
-            Quantity::Latency => Figures::small(figure, 2.0 * f64::from(iterations)),
-            Quantity::Bandwidth => {
-                Figures::bulk(figure * 8e-3, 64.0 * f64::from(iterations) * BULK_BYTES)
+            Quantity::Latency(_) => Figures::small(figure, 2.0 * f64::from(iterations)),
+            Quantity::Bandwidth(bytes) => {
+                Figures::bulk(figure * 8e-3, 64.0 * f64::from(iterations) * bytes as f64)
             }
         };
         // Without the option, the CPU time is that of smaller sizes as well.

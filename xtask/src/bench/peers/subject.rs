@@ -65,13 +65,24 @@ pub enum Library {
     Osu,
 }
 
-/// Measured quantity of a library.
+/// Measured quantity of a library, for messages of so many bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Quantity {
-    /// Half of a round trip of a short message.
-    Latency,
-    /// Rate of messages of 64 KiB.
-    Bandwidth,
+    /// Half of a round trip.
+    Latency(u64),
+    /// Rate.
+    Bandwidth(u64),
+}
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+impl Quantity {
+    /// Bytes of a message.
+    pub fn bytes(self) -> u64 {
+        let (Quantity::Latency(bytes) | Quantity::Bandwidth(bytes)) = self;
+        bytes
+    }
 }
 
 /// A measurement: a row of the second table.
@@ -185,9 +196,10 @@ impl Subject {
             subjects.extend(natives.map(|native| Subject::Fairway(native, carrier)));
         }
         for library in [Library::Libfabric, Library::Ucx, Library::Osu] {
-            for quantity in [Quantity::Latency, Quantity::Bandwidth] {
+            for quantity in library.quantities() {
                 let over = library.transports(between);
-                subjects.extend(over.iter().map(|over| Subject::Library(library, quantity, *over)));
+                let of = |over: &Over| Subject::Library(library, *quantity, *over);
+                subjects.extend(over.iter().map(of));
             }
         }
         subjects
@@ -204,19 +216,40 @@ impl Subject {
             | Subject::UdpBlast
             | Subject::Copy
             | Subject::Iperf3
-            | Subject::Library(_, Quantity::Bandwidth, _) => Unit::Gbps,
+            | Subject::Library(_, Quantity::Bandwidth(_), _) => Unit::Gbps,
             Subject::Fairway(Native::Write8 | Native::Write64, _)
             | Subject::Perftest(Perftest::Write8, _) => Unit::Mops,
             Subject::Fairway(Native::SendHalf | Native::WriteRoundTrip, _)
             | Subject::Perftest(Perftest::SendLatency | Perftest::WriteLatency, _)
             | Subject::TcpPing
             | Subject::UdpPing
-            | Subject::Library(_, Quantity::Latency, _) => Unit::Microseconds,
+            | Subject::Library(_, Quantity::Latency(_), _) => Unit::Microseconds,
         }
     }
 }
 
 impl Library {
+    /// What is measured of the library, over each transport.
+    pub fn quantities(self) -> &'static [Quantity] {
+        use Quantity::{Bandwidth, Latency};
+        match self {
+            Library::Ucx => &[
+                Latency(8),
+                Latency(4 * KIB),
+                Latency(64 * KIB),
+                Bandwidth(4 * KIB),
+                Bandwidth(16 * KIB),
+                Bandwidth(64 * KIB),
+                Bandwidth(MIB),
+                Bandwidth(4 * MIB),
+            ],
+            Library::Libfabric => {
+                &[Latency(64), Latency(4 * KIB), Bandwidth(64 * KIB), Bandwidth(MIB)]
+            }
+            Library::Osu => &[Latency(8), Bandwidth(64 * KIB)],
+        }
+    }
+
     /// What the library is measured over.
     pub fn transports(self, between: Between) -> Vec<Over> {
         let mut over = vec![Over::Tcp];
@@ -295,13 +328,20 @@ impl fmt::Display for Subject {
             Subject::Copy => f.write_str("memcpy of 1 MiB"),
             Subject::Iperf3 => f.write_str("iperf3, one TCP stream"),
             Subject::Library(library, quantity, over) => {
+                let size = match quantity.bytes() {
+                    bytes if bytes >= MIB => format!("{} MiB", bytes / MIB),
+                    bytes if bytes >= KIB => format!("{} KiB", bytes / KIB),
+                    bytes => format!("{bytes} B"),
+                };
                 let quantity = match (library, quantity) {
-                    (Library::Ucx, Quantity::Latency) => "tag_lat 8 B",
-                    (Library::Ucx, Quantity::Bandwidth) => "tag_bw 64 KiB",
-                    (Library::Libfabric, Quantity::Latency) => "ping-pong of 64 B, half round trip",
-                    (Library::Libfabric, Quantity::Bandwidth) => "64 KiB",
-                    (Library::Osu, Quantity::Latency) => "osu_latency 8 B",
-                    (Library::Osu, Quantity::Bandwidth) => "osu_bw 64 KiB",
+                    (Library::Ucx, Quantity::Latency(_)) => format!("tag_lat {size}"),
+                    (Library::Ucx, Quantity::Bandwidth(_)) => format!("tag_bw {size}"),
+                    (Library::Libfabric, Quantity::Latency(_)) => {
+                        format!("ping-pong of {size}, half round trip")
+                    }
+                    (Library::Libfabric, Quantity::Bandwidth(_)) => size,
+                    (Library::Osu, Quantity::Latency(_)) => format!("osu_latency {size}"),
+                    (Library::Osu, Quantity::Bandwidth(_)) => format!("osu_bw {size}"),
                 };
                 write!(f, "{}: {quantity}; {over}", library.name())
             }

@@ -26,7 +26,7 @@ pub fn markdown(results: &Results) -> String {
     }
     text += "\n";
     if results.rows.iter().any(|row| results.is_ping_pong(row)) {
-        text += "libfabric's rates of 64 KiB are those of fi_pingpong, which has one message in \
+        text += "libfabric's rates are those of fi_pingpong, which has one message in \
                  flight; with --fabtests DIR they are those of fi_rma_bw\n";
     }
     for (what, reason) in &results.absent {

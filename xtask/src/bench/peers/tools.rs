@@ -105,7 +105,8 @@ impl Tools {
     /// Whether a measurement is a ping-pong, although its name is that of a rate.
     pub fn is_ping_pong(&self, subject: Subject) -> bool {
         let pingpong = matches!(self.libfabric, Ok(Libfabric::Pingpong(_)));
-        pingpong && matches!(subject, Subject::Library(Library::Libfabric, Quantity::Bandwidth, _))
+        pingpong
+            && matches!(subject, Subject::Library(Library::Libfabric, Quantity::Bandwidth(_), _))
     }
 }
 
