@@ -91,7 +91,7 @@ replay:    ## The kept inputs of every fuzz target, and some random ones, withou
 miri:      ## Undefined behaviour in lock-free code, registered memory, pools and pointers of C (needs a nightly toolchain with miri, rust-src).
 	MIRIFLAGS="$(MIRIFLAGS)" $(CARGO) +nightly miri test --package fairway-ring
 	MIRIFLAGS="-Zmiri-disable-weak-memory-emulation $(MIRIFLAGS)" $(CARGO) +nightly miri test \
-		--package fairway-runtime --lib -- memory::tests
+		--package fairway-runtime --lib -- memory::tests payload::tests
 	MIRIFLAGS="$(MIRIFLAGS)" $(CARGO) +nightly miri test --package fairway-device --lib
 	MIRIFLAGS="$(MIRIFLAGS)" $(CARGO) +nightly miri test --package fairway-ub --lib -- $(THREADS)
 	MIRIFLAGS="$(MIRIFLAGS)" $(CARGO) +nightly miri test --package fairway-verbs --lib -- \

@@ -556,7 +556,11 @@ impl Builder {
             read_slots: small(self.limits.read_slots).min(SLOTS_MAX),
             keep_alive_ms: u16::try_from(keep_alive_ms).unwrap_or(u16::MAX),
             channels: self.engines as u16,
-            capabilities: self.capabilities,
+            capabilities: match self.datapath {
+                // A filled packet that a switch has trimmed could not be read.
+                Some(DatapathKind::Xdp) => self.capabilities & !FILLED,
+                _ => self.capabilities,
+            },
         }
     }
 }

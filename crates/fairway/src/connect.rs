@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use fairway_port::Address;
 use fairway_runtime::addresses::is_of_this_host;
-use fairway_runtime::{Destination, Fill, clock};
+use fairway_runtime::{Destination, clock};
 use fairway_ub::setup::{
     Attempt, Established, Listener, Members, OpenRequest, Outcome, Reaction, payload_mtu,
 };
 use fairway_ub::wire::{
-    self, CheckKey, FILLED, Instant, Joins, Msn, Parameters, Psn, Reject, RejectReason, Role,
-    SetupMessage, socket_pairs,
+    self, CheckKey, FILLED, Instant, Joins, Msn, Psn, Reject, RejectReason, Role, SetupMessage,
+    socket_pairs,
 };
 use fairway_ub::{ChannelConfig, ChannelId, SetupError, UbDevice};
 
@@ -543,7 +543,7 @@ impl Core {
                 paths: u32::from(agreed.paths),
                 port_pairs,
                 alive: AtomicBool::new(true),
-                fill: fill_towards(remote.named, agreed),
+                fills: agreed.capabilities & FILLED != 0,
                 long_packets: AtomicU8::default(),
             })
         });
@@ -566,17 +566,6 @@ impl Core {
             self.probe_sizes(now, &peer, first, agreed);
         }
         Ok(peer)
-    }
-}
-
-/// By how much packets to a peer may be filled.
-fn fill_towards(peer: SocketAddr, agreed: &Parameters) -> Fill {
-    if agreed.capabilities & FILLED == 0 {
-        return Fill::Never;
-    }
-    match is_of_this_host(peer) {
-        Ok(true) => Fill::Freely,
-        _ => Fill::Sparingly,
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! The protocol runs under the lock that all engines share, in short steps. Long work is done
 //! without the lock: system calls that receive packets into buffers of the thread, copies of
-//! payload from there to its final place, and system calls that send from the application's memory.
+//! payload from there, or from shared memory, to its final place, and system calls that send from
+//! the application's memory.
 //!
 //! This I/O may therefore use the application's memory while another thread has the lock, and that
 //! memory must not be returned to the application meanwhile. An operation completes when its

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use fairway_runtime::Fill;
 use fairway_ub::ChannelId;
 
 /// State of a connection that its handles and the core share.
@@ -30,8 +29,8 @@ pub struct PeerState {
     pub port_pairs: u32,
     /// False once the channel is gone.
     pub alive: AtomicBool,
-    /// By how much packets to the peer may be filled.
-    pub fill: Fill,
+    /// True if packets to the peer may be filled: it expects that.
+    pub fills: bool,
     /// A [`LongPackets`], as its discriminant.
     pub long_packets: AtomicU8,
 }

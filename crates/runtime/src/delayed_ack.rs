@@ -102,7 +102,7 @@ impl DelayedAck {
     }
 
     /// True if the application is expected to answer.
-    fn is_prompt(&self) -> bool {
+    pub(crate) fn is_prompt(&self) -> bool {
         self.answers >= self.needed
     }
 

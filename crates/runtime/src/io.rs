@@ -9,7 +9,7 @@ use crate::clock;
 use crate::clock::ns;
 use crate::delayed_ack::ANSWER_WITHIN;
 use crate::dscp::Dscp;
-use crate::fill::Fill;
+use crate::fill;
 use crate::sockets::Sockets;
 
 /// Time without a poll that counts as a pause of the program. The background thread, which checks
@@ -30,14 +30,14 @@ pub struct Destination {
     pub socket: usize,
     /// Address to which it is sent.
     pub to: Address,
-    /// By how much its packets may be filled.
-    pub fill: Fill,
+    /// True if packets may be filled ([`Io::append`]): the peer expects it.
+    pub fills: bool,
 }
 
 impl Destination {
     /// Returns a destination whose packets are not filled.
     pub fn unfilled(path: usize, socket: usize, to: Address) -> Self {
-        Destination { path, socket, to, fill: Fill::Never }
+        Destination { path, socket, to, fills: false }
     }
 }
 
@@ -164,11 +164,7 @@ impl<C: Companion> Outbox<C> {
         header: &[u8],
         payload: RawSlice,
     ) -> Appended {
-        let is_mixed = class != self.class
-            && class != Priority::CONTROL
-            && self.class != Priority::CONTROL
-            && self.has_run();
-        if is_mixed || self.bound_for.is_some_and(|other| other != bound) {
+        if self.has_run() && !self.is_bound_for(&bound, class) {
             return Appended::Next;
         }
         match self.train.push(header, payload) {
@@ -183,6 +179,13 @@ impl<C: Companion> Outbox<C> {
             Err(_) if self.train.is_empty() => Appended::Never,
             Err(_) => Appended::Next,
         }
+    }
+
+    /// True if the run has this destination, and a packet of this class may leave with it.
+    fn is_bound_for(&self, bound: &Destination, class: Priority) -> bool {
+        let is_mixed =
+            class != self.class && class != Priority::CONTROL && self.class != Priority::CONTROL;
+        !is_mixed && self.bound_for.as_ref() == Some(bound)
     }
 
     /// Takes the delayed acknowledgement, unless it may continue to wait.
@@ -245,8 +248,8 @@ impl<C: Companion> Outbox<C> {
 }
 
 impl<C: Companion> Io<C> {
-    /// Adds a packet to the run, as [`Outbox::append`] does, and fills the last packet of the run
-    /// if this one can only then join.
+    /// Adds a packet to the run, as [`Outbox::append`] does. If the last packet of the run is
+    /// shorter than the others, it is filled before, where that is allowed and suffices.
     pub fn append(
         &mut self,
         bound: Destination,
@@ -255,12 +258,12 @@ impl<C: Companion> Io<C> {
         payload: RawSlice,
     ) -> Appended {
         let Io { outbox, sockets, .. } = self;
-        if outbox.train.is_closed()
-            && outbox.bound_for == Some(bound)
-            && bound.fill != Fill::Never
+        if bound.fills
+            && outbox.train.is_closed()
+            && outbox.is_bound_for(&bound, class)
             && sockets.datapath.may_fill(&bound.to)
         {
-            bound.fill.apply(&mut outbox.train, header.len() + payload.len());
+            fill::fill_last(&mut outbox.train, header.len() + payload.len());
         }
         outbox.append(bound, class, header, payload)
     }

@@ -83,7 +83,6 @@ pub use delayed_ack::DelayedAck;
 pub use dscp::{Dscp, UnknownDscp};
 pub use error::SystemError;
 pub use execution::{execute_due, report};
-pub use fill::Fill;
 pub use io::{Appended, Companion, Destination, Io, Outbox};
 pub use memories::{Memories, MemoryCounters, Unregistered};
 pub use memory::{Gone, Memory, SharedBytes, survive_missing_memory};

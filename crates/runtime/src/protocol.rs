@@ -118,6 +118,9 @@ pub trait Protocol: Sized + Send {
     }
 
     // ---- receiving ----
+    //
+    // Until the payload of an arrival has been placed, none of these functions calls the datapath:
+    // packets may lie in memory that the next call gives back (`Arrival::outside`).
 
     /// Called when a receive call has returned a run of packets, which are passed to the device
     /// next.

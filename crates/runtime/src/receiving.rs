@@ -11,10 +11,13 @@ use crate::memory::Gone;
 use crate::protocol::{Eagerness, Parsed, Placing, Protocol};
 use crate::sending;
 
-/// Arrivals of up to this many packets and bytes are probably a whole message, which the
-/// application may answer, and not part of a bulk transfer.
+/// Where the application answers what arrives, arrivals of up to this many packets and bytes,
+/// headers included, are probably a whole message, and not part of a bulk transfer.
 const MESSAGE_PACKETS: usize = 3;
-const MESSAGE_BYTES: usize = 16 * 1024;
+const MESSAGE_BYTES: usize = 17 * 1024;
+/// Arrivals below this many bytes are taken for a message even if the application has not been
+/// seen to answer.
+const SHORT_BYTES: usize = 1024;
 
 /// The size of one receive call's result.
 struct Took {
@@ -23,8 +26,13 @@ struct Took {
 }
 
 impl Took {
-    fn is_message(&self) -> bool {
-        (1..=MESSAGE_PACKETS).contains(&self.packets) && self.bytes <= MESSAGE_BYTES
+    /// True if these packets are probably a message that the application answers. `answers`: it
+    /// has answered the last ones at once.
+    fn is_message(&self, answers: bool) -> bool {
+        match answers {
+            true => (1..=MESSAGE_PACKETS).contains(&self.packets) && self.bytes <= MESSAGE_BYTES,
+            false => self.packets == 1 && self.bytes < SHORT_BYTES,
+        }
     }
 }
 
@@ -48,7 +56,7 @@ pub(super) fn receive<P: Protocol>(
             sending::transmit_urgent(protocol, io);
         }
         match eagerness {
-            Eagerness::AnswerFirst if took.is_message() => {
+            Eagerness::AnswerFirst if took.is_message(protocol.delayed_ack().is_prompt()) => {
                 io.sockets.unmark(socket);
                 break;
             }

@@ -147,8 +147,7 @@ impl Sockets {
 
     /// Removes a socket's mark: it is not tried again before it is marked.
     pub(crate) fn unmark(&mut self, socket: usize) {
-        self.waiting &= !(1 << socket);
-        self.in_memory &= !(1 << socket);
+        *self.tried() &= !(1 << socket);
     }
 
     /// True if a packet waits in memory, or a socket is, or may be, readable.
@@ -170,6 +169,11 @@ impl Sockets {
         if self.tries_memory() { self.in_memory } else { self.waiting }
     }
 
+    /// The same, to be changed.
+    fn tried(&mut self) -> &mut u64 {
+        if self.tries_memory() { &mut self.in_memory } else { &mut self.waiting }
+    }
+
     /// True if packets in memory are received next, and not those of a socket.
     fn tries_memory(&self) -> bool {
         self.in_memory != 0 && !(self.sockets_first && self.waiting != 0)
@@ -178,9 +182,7 @@ impl Sockets {
     /// Records that `packets` packets arrived at a socket that was tried.
     pub fn took(&mut self, socket: usize, packets: usize) {
         if packets == 0 {
-            let tried = if self.tries_memory() { &mut self.in_memory } else { &mut self.waiting };
-            *tried &= !(1 << socket);
-            return;
+            return self.unmark(socket);
         }
         match self.tries_memory() {
             true => self.memory_served = true,

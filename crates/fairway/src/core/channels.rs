@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fairway_port::Address;
-use fairway_runtime::Fill;
 use fairway_ub::ChannelId;
 use fairway_ub::setup::Members;
 use fairway_ub::wire::{
@@ -48,8 +47,8 @@ pub(crate) struct Channel {
     pub(crate) watch: Option<Watch>,
     /// True while the channel has been closed locally and the protocol has not finished that.
     pub(crate) is_closing: bool,
-    /// By how much its packets may be filled.
-    pub(crate) fill: Fill,
+    /// True if its packets may be filled.
+    pub(crate) fills: bool,
     /// Key of the channel's header checks.
     key: Box<CheckKey>,
     paths: Box<[PathEnds]>,
@@ -84,7 +83,7 @@ impl Channel {
             PathEnds { socket: local_sockets.start + sockets.local, remote }
         };
         let paths = (0..peer.paths).map(ends).collect();
-        let fill = peer.fill;
+        let fills = peer.fills;
         Channel {
             id,
             peer,
@@ -95,7 +94,7 @@ impl Channel {
             members: None,
             watch: None,
             is_closing: false,
-            fill,
+            fills,
             key,
             paths,
         }
@@ -266,7 +265,7 @@ mod tests {
             paths: 1,
             port_pairs: 1,
             alive: AtomicBool::new(true),
-            fill: Fill::Freely,
+            fills: true,
             long_packets: AtomicU8::new(0),
         });
         let key = CheckKey::new(&[7; CheckKey::BYTES]);

@@ -39,7 +39,8 @@ fn payload_of<'a>(
     let outside = arrival.outside(index).and_then(|packet| {
         let payload = packet.from(header_len).first(length);
         let start = NonNull::new(payload.as_ptr().cast_mut())?;
-        // SAFETY: it is there as long as the arrival, and this process has no references to it.
+        // SAFETY: it is there until the datapath is called again, which happens when the arrival
+        // has been processed, and this process has no references to it.
         Some(Payload::Outside(unsafe { SharedBytes::new(start, length) }))
     });
     outside.unwrap_or_else(|| Payload::Here(&arrival.segment(index)[header_len..][..length]))

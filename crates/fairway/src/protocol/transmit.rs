@@ -106,16 +106,17 @@ impl Core {
     /// Adds a packet of the protocol. Returns false if the run is complete.
     pub(super) fn add_packet(&mut self, io: &mut Io, now: Instant, transmit: &Transmit) -> bool {
         let channel = self.channels.get(transmit.channel);
-        let ends = channel
-            .and_then(|channel| channel.path(transmit.route.path).map(|ends| (ends, channel.fill)));
+        let ends = channel.and_then(|channel| {
+            channel.path(transmit.route.path).map(|ends| (ends, channel.fills))
+        });
         let payload = self.memories.gather(&transmit.gather);
-        let (Some((ends, fill)), Some(payload)) = (ends, payload) else {
+        let (Some((ends, fills)), Some(payload)) = (ends, payload) else {
             // The channel ended during this poll. The protocol treats the packet as lost.
             self.counters.unsendable += 1;
             return true;
         };
         let path = usize::from(transmit.route.path);
-        let bound = Destination { path, socket: ends.socket, to: ends.remote, fill };
+        let bound = Destination { path, socket: ends.socket, to: ends.remote, fills };
         if hold(&mut io.outbox, now, bound, transmit) {
             return true;
         }

@@ -1,6 +1,6 @@
 //! Receives: each call brings a packet, or a run of packets that the kernel coalesced, into a
-//! buffer of the port. Its owner copies nothing elsewhere before it has decoded and authenticated
-//! the header.
+//! buffer of the port; of packets that lie in other memory it has only the beginnings. Its owner
+//! copies nothing elsewhere before it has decoded and authenticated the header.
 
 use std::fmt;
 
@@ -178,7 +178,8 @@ impl Arrival<'_> {
     }
 
     /// Returns all bytes of packet `index`, if the buffer has only its beginning. They are there
-    /// until the next receive call, and other processes may change them.
+    /// until the next call of the datapath that returned the arrival, and other processes may
+    /// change them.
     ///
     /// # Panics
     /// There are not so many packets.

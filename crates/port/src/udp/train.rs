@@ -44,8 +44,8 @@ pub struct Train {
     bytes: usize,
     /// True once a shorter packet was pushed, which has to be the last.
     closed: bool,
-    /// True once a packet was filled.
-    filled: bool,
+    /// Bytes with which packets were filled.
+    filled: usize,
     ecn: Ecn,
     /// Code point of all packets, below 64.
     dscp: u8,
@@ -94,7 +94,7 @@ impl Train {
             segment_size: 0,
             bytes: 0,
             closed: false,
-            filled: false,
+            filled: 0,
             ecn: Ecn::Capable,
             dscp: 0,
         }
@@ -110,7 +110,7 @@ impl Train {
         self.segment_size = 0;
         self.bytes = 0;
         self.closed = false;
-        self.filled = false;
+        self.filled = 0;
         self.ecn = Ecn::Capable;
         self.dscp = 0;
     }
@@ -151,7 +151,15 @@ impl Train {
 
     /// True if a packet has been filled.
     pub fn is_filled(&self) -> bool {
-        self.filled
+        self.filled > 0
+    }
+
+    /// Bytes of the packets yet to be sent, including headers, without their fill.
+    pub fn packet_bytes(&self) -> usize {
+        match self.skipped == 0 {
+            true => self.bytes - self.filled,
+            false => (0..self.len()).map(|index| self.packet_len(index)).sum(),
+        }
     }
 
     /// True if the last packet is shorter than the others, so that none may follow.
@@ -185,7 +193,7 @@ impl Train {
         self.header_bytes += FILL_END;
         self.bytes += fill;
         self.closed = false;
-        self.filled = true;
+        self.filled += fill;
         true
     }
 
@@ -255,7 +263,7 @@ impl Train {
         self.len() == 0
     }
 
-    /// Bytes of the packets yet to be sent, including headers.
+    /// Bytes of the packets yet to be sent, including headers and fill.
     pub fn bytes(&self) -> usize {
         if self.skipped == 0 {
             self.bytes

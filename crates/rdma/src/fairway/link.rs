@@ -150,7 +150,6 @@ impl Link {
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU8};
 
-    use fairway_runtime::Fill;
     use fairway_ub::wire::Cna;
     use fairway_ub::{Limits, Profile, UbDevice};
 
@@ -169,7 +168,7 @@ mod tests {
             paths: 1,
             port_pairs: 1,
             alive: AtomicBool::new(true),
-            fill: Fill::Never,
+            fills: false,
             long_packets: AtomicU8::new(0),
         })
     }

@@ -65,11 +65,15 @@ pub(super) unsafe fn copy_in(
     }
 }
 
+/// True if accesses are made by assembly, and a fault within one is returned as a failure.
+pub(super) const IS_GUARDED: bool = arch::IS_GUARDED;
+
 /// Copies `length` bytes of this library's memory to the application's, in the same pieces as
 /// [`copy_in`].
 ///
 /// # Safety
-/// As for [`copy_in`], but `to` is the application's and `from` is ours. Whatever else may use the
+/// As for [`copy_in`], but `to` is the application's and `from` is ours; or, if accesses are made
+/// by assembly ([`IS_GUARDED`]), any other memory that is mapped or not. Whatever else may use the
 /// application's must not rely on its value.
 pub(super) unsafe fn copy_out(
     to: *mut u8,
@@ -128,7 +132,7 @@ const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 /// Installs the handler, if it has not been installed.
 pub fn install() {
     static INSTALLED: Once = Once::new();
-    if arch::IS_GUARDED {
+    if IS_GUARDED {
         INSTALLED.call_once(|| {
             for (signal, before) in SIGNALS.into_iter().zip(&BEFORE) {
                 install_for(signal, before);

@@ -99,13 +99,8 @@ impl<'a> SharedBytes<'a> {
         let head = self.before_last_word();
         let (first, from) = (self.part(0, head), source.part(0, head));
         will_read(from.start.as_ptr(), head);
-        will_write(first.start.as_ptr(), head);
-        fence(Ordering::Release);
-        // SAFETY: as long as each other, and the makers of both vouched for them. The accesses are
-        // made by assembly, so it makes no difference that both are shared.
-        unsafe {
-            guard::copy_out(first.start.as_ptr(), from.start.as_ptr(), head, first.head())?;
-        }
+        will_write(self.start.as_ptr(), self.length);
+        first.write_pieces_from(from)?;
         let mut end = [0; WORD];
         let end = &mut end[..self.length - head];
         source.part(head, end.len()).read(end)?;
@@ -163,6 +158,24 @@ impl<'a> SharedBytes<'a> {
         debug_assert!(offset + length <= self.length);
         // SAFETY: a part of what the maker vouched for.
         unsafe { SharedBytes::new(self.start.add(offset), length) }
+    }
+
+    /// Copies `source`, of the same length, to the range, in the order of addresses.
+    fn write_pieces_from(self, source: SharedBytes<'_>) -> Result<(), Gone> {
+        let (to, from, length) = (self.start.as_ptr(), source.start.as_ptr(), self.length);
+        if guard::IS_GUARDED {
+            fence(Ordering::Release);
+            // SAFETY: as long as each other, and the makers of both vouched for them. The accesses
+            // are made by assembly, so it makes no difference that both are shared.
+            return unsafe { guard::copy_out(to, from, length, self.head()) };
+        }
+        let mut chunk = [0; CHUNK];
+        for at in (0..length).step_by(CHUNK) {
+            let bytes = &mut chunk[..CHUNK.min(length - at)];
+            source.part(at, bytes.len()).read(bytes)?;
+            self.part(at, bytes.len()).write_pieces(bytes)?;
+        }
+        Ok(())
     }
 
     fn write_pieces(self, data: &[u8]) -> Result<(), Gone> {

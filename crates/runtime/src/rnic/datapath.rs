@@ -179,7 +179,7 @@ impl QueuePairs {
         };
         let is_whole = sent == train.len();
         let bytes = match is_whole {
-            true => train.bytes(),
+            true => train.packet_bytes(),
             false => (0..sent).map(|index| train.packet_len(index)).sum(),
         };
         let counters = self.port.counters_mut();

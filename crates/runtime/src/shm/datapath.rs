@@ -448,8 +448,8 @@ impl Datapath for SharedMemory {
         if train.is_empty() {
             return Ok(Sent::All);
         }
-        if !train.is_filled()
-            && let Route::Memory { link, socket: other } = self.route(now_ns, socket, to)
+        if let Route::Memory { link, socket: other } = self.route(now_ns, socket, to)
+            && !train.is_filled()
             && let Some(result) = self.put(now_ns, socket, (link, other), train)
         {
             return result;

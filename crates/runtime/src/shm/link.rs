@@ -150,7 +150,7 @@ impl Link {
         }
     }
 
-    /// Copies the packets of the next record to `buffer`.
+    /// Returns the packets of the next record ([`Reader::pop`]).
     pub(super) fn pop<'b>(&mut self, buffer: &'b mut ReceiveBuffer) -> Option<Arrival<'b>> {
         match self.reader.pop(buffer) {
             Ok(arrival) => Some(arrival),

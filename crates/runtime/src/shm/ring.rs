@@ -37,8 +37,9 @@ pub(super) const FILE_BYTES: usize = 2 * (CONTROL_BYTES + RING_BYTES);
 /// Length of a record's head, and alignment of records, in bytes.
 const HEAD_BYTES: usize = 64;
 
-/// Packets from this length on stay in the ring until their payload has been copied to its place.
-/// Shorter ones are copied to the receive buffer: that is cheaper than their headers alone.
+/// Records of packets from this length on (but the last, which may be shorter) stay in the ring
+/// until their payload has been copied to its place. Others are copied to the receive buffer: that
+/// is cheaper than their headers alone.
 const LONG_BYTES: usize = 6144;
 /// Bytes of the beginning of a packet that are copied to the receive buffer: all headers.
 const BEGINNING_BYTES: usize = SETUP_LEN;
@@ -402,7 +403,7 @@ impl Reader {
 
     /// Returns the packets of the next record, which [`Reader::peek`] has returned. Short ones are
     /// copied to `buffer`. Of long ones only the beginnings are, and the packets stay in the ring
-    /// until the next call of [`Reader::peek`] or [`Reader::arm`].
+    /// until the next call of [`Reader::peek`] or [`Reader::arm`], or the end of the reader.
     pub(super) fn pop<'b>(
         &mut self,
         buffer: &'b mut ReceiveBuffer,

@@ -124,7 +124,7 @@ impl Frames {
             Some(Stopped::Gone) => return Err(io::Error::from_raw_os_error(libc::EFAULT)),
         };
         let bytes: usize = match stopped {
-            None => train.bytes(),
+            None => train.packet_bytes(),
             Some(_) => (0..sent).map(|index| train.packet_len(index)).sum(),
         };
         let counters = self.port.counters_mut();

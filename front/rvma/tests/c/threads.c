@@ -45,8 +45,9 @@ static void *read_letters(void *argument)
         CHECK(epoch.length == BATCH * (int64_t)sizeof *letters);
         for (int i = 0; i < BATCH; i++)
             CHECK(atomic_fetch_add(&seen[letters[i].writer][letters[i].number], 1) == 0);
-        atomic_fetch_add(&received, BATCH);
         OK(RVMA_Post_buffer(epoch.buffer, epoch.size, NULL, stream));
+        /* The window is freed once all letters are counted. */
+        atomic_fetch_add(&received, BATCH);
     }
     /* The window was freed while this thread waited. */
     CHECK(RVMA_Last_status() == RVMA_ERR_CANCELLED || RVMA_Last_status() == RVMA_ERR_WINDOW);
