@@ -9,8 +9,8 @@ import sys
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-EXAMPLE = pathlib.Path(os.environ.get("FAIRWAY_EXAMPLES",
-                                      HERE.parents[2] / "examples" / "python")) / "kv_cache.py"
+EXAMPLES = os.environ.get("FAIRWAY_EXAMPLES") or HERE.parents[2] / "examples" / "python"
+EXAMPLE = pathlib.Path(EXAMPLES) / "kv_cache.py"
 SMALL = ["--layers", "3", "--tokens", "100", "--rounds", "1"]
 
 
