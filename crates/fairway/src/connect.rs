@@ -543,7 +543,6 @@ impl Core {
                 paths: u32::from(agreed.paths),
                 port_pairs,
                 alive: AtomicBool::new(true),
-                fills: agreed.capabilities & FILLED != 0,
                 long_packets: AtomicU8::default(),
             })
         });
@@ -559,6 +558,7 @@ impl Core {
             Channel::new(names, peer.clone(), place.engine, remote.role, sockets, ports, key);
         channel.members = channel.leads().then(|| Members::new(agreed));
         channel.watch = Some(Watch::new(*agreed));
+        channel.fills = agreed.capabilities & FILLED != 0;
         self.channels.insert(channel);
         self.counters.connections += u64::from(!joins);
         // A firewall that lets a client send from any port need not let a server do so.

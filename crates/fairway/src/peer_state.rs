@@ -29,8 +29,6 @@ pub struct PeerState {
     pub port_pairs: u32,
     /// False once the channel is gone.
     pub alive: AtomicBool,
-    /// True if packets to the peer may be filled: it expects that.
-    pub fills: bool,
     /// A [`LongPackets`], as its discriminant.
     pub long_packets: AtomicU8,
 }

@@ -68,7 +68,7 @@ fn messages_of_unequal_length_leave_together_and_arrive_whole() {
 }
 
 #[test]
-fn what_is_filled_crosses_other_datapaths_whole() {
-    send_messages(|| builder().datapath(DatapathKind::Shm), &MIXED, 20);
+fn the_same_messages_cross_memory_and_an_emulated_network_whole() {
+    send_messages(|| builder().datapath(DatapathKind::Auto), &MIXED, 20);
     send_messages(|| builder().emulate("loss=3%,dup=3%,reorder=2".parse().unwrap(), 7), &MIXED, 20);
 }

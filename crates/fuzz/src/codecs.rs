@@ -58,6 +58,10 @@ fn demand_sound(header: &[u8], datagram_len: usize) {
             assert_eq!(wire::decode(&out, header_len + payload_len), Ok(expected));
         }
     }
+    // With any last bytes there is a packet, a message or an error as well.
+    if let Ok((_, length)) = wire::decode_filled(header, |_| Some(&wire::CheckKey::PUBLIC)) {
+        assert!(length <= header.len());
+    }
 }
 
 /// Any bytes decode to a RoCEv2 packet or an error, and every packet survives encoding and

@@ -154,33 +154,6 @@ impl<C: Companion> Outbox<C> {
         }
     }
 
-    /// Adds a packet to the run. All packets of a run leave with the class of its first one: a
-    /// control packet behind data would not pass that data anyway, and data behind a control packet
-    /// is no longer than that. Data of different classes is not mixed.
-    pub fn append(
-        &mut self,
-        bound: Destination,
-        class: Priority,
-        header: &[u8],
-        payload: RawSlice,
-    ) -> Appended {
-        if self.has_run() && !self.is_bound_for(&bound, class) {
-            return Appended::Next;
-        }
-        match self.train.push(header, payload) {
-            Ok(()) => {
-                if self.bound_for.is_none() {
-                    self.class = class;
-                    self.train.set_dscp(self.dscp.of(class));
-                }
-                self.bound_for = Some(bound);
-                Appended::Yes
-            }
-            Err(_) if self.train.is_empty() => Appended::Never,
-            Err(_) => Appended::Next,
-        }
-    }
-
     /// True if the run has this destination, and a packet of this class may leave with it.
     fn is_bound_for(&self, bound: &Destination, class: Priority) -> bool {
         let is_mixed =
@@ -248,8 +221,10 @@ impl<C: Companion> Outbox<C> {
 }
 
 impl<C: Companion> Io<C> {
-    /// Adds a packet to the run, as [`Outbox::append`] does. If the last packet of the run is
-    /// shorter than the others, it is filled before, where that is allowed and suffices.
+    /// Adds a packet to the run. If the run's last packet is shorter than the others, it is filled
+    /// before, where that is allowed and suffices. All packets of a run leave with the class of its
+    /// first one: a control packet behind data would not pass that data anyway, and data behind a
+    /// control packet is no longer than that. Data of different classes is not mixed.
     pub fn append(
         &mut self,
         bound: Destination,
@@ -258,14 +233,24 @@ impl<C: Companion> Io<C> {
         payload: RawSlice,
     ) -> Appended {
         let Io { outbox, sockets, .. } = self;
-        if bound.fills
-            && outbox.train.is_closed()
-            && outbox.is_bound_for(&bound, class)
-            && sockets.datapath.may_fill(&bound.to)
-        {
+        if outbox.has_run() && !outbox.is_bound_for(&bound, class) {
+            return Appended::Next;
+        }
+        if bound.fills && outbox.train.is_closed() && sockets.datapath.may_fill(&bound.to) {
             fill::fill_last(&mut outbox.train, header.len() + payload.len());
         }
-        outbox.append(bound, class, header, payload)
+        match outbox.train.push(header, payload) {
+            Ok(()) => {
+                if outbox.bound_for.is_none() {
+                    outbox.class = class;
+                    outbox.train.set_dscp(outbox.dscp.of(class));
+                }
+                outbox.bound_for = Some(bound);
+                Appended::Yes
+            }
+            Err(_) if outbox.train.is_empty() => Appended::Never,
+            Err(_) => Appended::Next,
+        }
     }
 
     /// Returns the sockets of an engine, without packets that wait to be sent.

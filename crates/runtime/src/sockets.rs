@@ -341,3 +341,24 @@ fn all(sockets: usize) -> u64 {
     debug_assert!((1..=64).contains(&sockets));
     u64::MAX >> (64 - sockets)
 }
+
+#[cfg(test)]
+mod tests {
+    use fairway_port::{UdpConfig, UdpPort};
+
+    use super::*;
+
+    #[test]
+    fn socket_stays_marked_when_what_came_from_memory_has_been_received() {
+        let bind = std::net::Ipv4Addr::LOCALHOST.into();
+        let config = UdpConfig { bind, first_port: 0, sockets: 2, buffer_bytes: 1 << 16 };
+        let mut sockets = Sockets::new(Box::new(UdpPort::bind(&config).unwrap()), None, 1);
+        (sockets.waiting, sockets.in_memory) = (1 << 1, 1 << 1);
+        assert!(sockets.tries_memory());
+        sockets.unmark(1);
+        assert!(!sockets.tries_memory());
+        assert_eq!(sockets.next(), Some(1), "the socket itself is still to be tried");
+        sockets.unmark(1);
+        assert_eq!((sockets.next(), sockets.any_waits()), (None, false));
+    }
+}

@@ -15,7 +15,7 @@ mod fields;
 mod refusal;
 mod setup;
 
-pub use decode::{Decoded, decode, decode_keyed};
+pub use decode::{Decoded, decode, decode_filled, decode_keyed};
 pub use encode::{encode, encode_keyed, header_len};
 pub use error::{DecodeError, Unsupported};
 pub use setup::encode_setup;

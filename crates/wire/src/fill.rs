@@ -13,7 +13,7 @@ pub fn fill_end(length: usize) -> [u8; 2] {
 
 /// The length of the packet in a filled datagram, if `datagram` may be one. The packet's header
 /// check shows whether it is.
-pub fn unfilled_len(datagram: &[u8]) -> Option<usize> {
+pub(crate) fn unfilled_len(datagram: &[u8]) -> Option<usize> {
     let (packet, end) = datagram.split_last_chunk::<2>()?;
     let length = usize::from(u16::from_be_bytes(*end));
     (SHORTEST..=packet.len()).contains(&length).then_some(length)

@@ -33,10 +33,10 @@ mod time;
 
 pub use check::{CheckKey, header_check};
 pub use codec::{
-    DecodeError, Decoded, MAX_HEADER, PROTOCOL_VERSION, Unsupported, decode, decode_keyed, encode,
-    encode_keyed, encode_setup, header_len,
+    DecodeError, Decoded, MAX_HEADER, PROTOCOL_VERSION, Unsupported, decode, decode_filled,
+    decode_keyed, encode, encode_keyed, encode_setup, header_len,
 };
-pub use fill::{fill_end, unfilled_len};
+pub use fill::fill_end;
 pub use ids::{Cna, JettyId, Msn, Qpn, TokenId, Tpn};
 pub use packet::{
     Access, Ack, AckFlags, AtomicOperator, BYPASS_BYTES, Bypass, BypassOperation, CREDIT_MAX,

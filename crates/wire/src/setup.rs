@@ -44,7 +44,7 @@ pub const PARTS: u16 = 8;
 pub const RETIRE: u16 = 16;
 /// Capability: data packets may carry acknowledgements.
 pub const CARRIED_ACKS: u16 = 32;
-/// Capability: datagrams may be filled ([`unfilled_len`](crate::unfilled_len)).
+/// Capability: datagrams may be filled ([`decode_filled`](crate::decode_filled)).
 pub const FILLED: u16 = 64;
 /// Length of every set-up message in bytes, without the padding of a HELLO or WELCOME.
 pub const SETUP_LEN: usize = 192;

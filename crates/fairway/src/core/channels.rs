@@ -11,8 +11,8 @@ use fairway_port::Address;
 use fairway_ub::ChannelId;
 use fairway_ub::setup::Members;
 use fairway_ub::wire::{
-    CheckKey, Cna, DecodeError, Decoded, Packet, Ports, Role, Route, Tpn, decode_keyed,
-    encode_keyed, path_sockets, unfilled_len,
+    CheckKey, Cna, DecodeError, Decoded, Packet, Ports, Role, Route, Tpn, decode_filled,
+    decode_keyed, encode_keyed, path_sockets,
 };
 
 use crate::setup::numbers::Numbers;
@@ -47,7 +47,7 @@ pub(crate) struct Channel {
     pub(crate) watch: Option<Watch>,
     /// True while the channel has been closed locally and the protocol has not finished that.
     pub(crate) is_closing: bool,
-    /// True if its packets may be filled.
+    /// True if its packets may be filled: the peer expects that.
     pub(crate) fills: bool,
     /// Key of the channel's header checks.
     key: Box<CheckKey>,
@@ -83,7 +83,6 @@ impl Channel {
             PathEnds { socket: local_sockets.start + sockets.local, remote }
         };
         let paths = (0..peer.paths).map(ends).collect();
-        let fills = peer.fills;
         Channel {
             id,
             peer,
@@ -94,7 +93,7 @@ impl Channel {
             members: None,
             watch: None,
             is_closing: false,
-            fills,
+            fills: false,
             key,
             paths,
         }
@@ -149,36 +148,43 @@ impl Channels {
         Some(encode_keyed(&channel.key, &route, packet, payload_len, out))
     }
 
-    /// Decodes a datagram, and returns its length without its fill. A packet is accepted only if it
-    /// names an existing channel by its local number and its check proves that the channel's peer
-    /// has sent it. The check covers the number of payload bytes, so it also proves the fill.
+    /// Decodes a datagram, and returns the length of its packet, without a fill. A packet is
+    /// accepted only if it names an existing channel by its local number and its check proves that
+    /// the channel's peer has sent it.
     pub(crate) fn decode(&self, datagram: &[u8]) -> Result<(Decoded, usize), DecodeError> {
-        let length = datagram.len();
-        match self.decode_unfilled(datagram, length) {
-            Ok(decoded) => Ok((decoded, length)),
-            Err(DecodeError::BadCheck) => {
-                let length = unfilled_len(datagram).ok_or(DecodeError::BadCheck)?;
-                Ok((self.decode_unfilled(&datagram[..length], length)?, length))
-            }
-            Err(error) => Err(error),
+        let mut own = None;
+        let mut decoded = decode_filled(datagram, |number| self.key_for(number, &mut own));
+        if let Ok((decoded, _)) = &mut decoded {
+            self.rename(decoded, own);
         }
+        decoded
     }
 
-    /// Decodes the datagram of `length` bytes that begins with `header` and is not filled, as
-    /// [`Channels::decode`] does.
+    /// The same for the datagram of `length` bytes that begins with `header` and is not filled.
     pub(crate) fn decode_unfilled(
         &self,
         header: &[u8],
         length: usize,
     ) -> Result<Decoded, DecodeError> {
         let mut own = None;
-        // The value is changed in place, because it is large: it may contain a set-up message.
-        let mut decoded = decode_keyed(header, length, |peer_number| {
-            let channel = self.by_peer_number(peer_number)?;
-            own = Some(channel.id.tpn());
-            Some(&*channel.key)
-        });
-        if let Ok(Decoded::Packet { route, packet, .. }) = &mut decoded
+        let mut decoded = decode_keyed(header, length, |number| self.key_for(number, &mut own));
+        if let Ok(decoded) = &mut decoded {
+            self.rename(decoded, own);
+        }
+        decoded
+    }
+
+    /// Returns the key of the channel that a peer names by this number, and notes its own number.
+    fn key_for(&self, peer_number: Tpn, own: &mut Option<Tpn>) -> Option<&CheckKey> {
+        let channel = self.by_peer_number(peer_number)?;
+        *own = Some(channel.id.tpn());
+        Some(&channel.key)
+    }
+
+    /// Replaces the peer's names of channels in a packet by the own ones. The value is changed in
+    /// place, because it is large: it may contain a set-up message.
+    fn rename(&self, decoded: &mut Decoded, own: Option<Tpn>) {
+        if let Decoded::Packet { route, packet, .. } = decoded
             && let Some(own) = own
         {
             route.destination_tpn = own;
@@ -187,7 +193,6 @@ impl Channels {
                 retire.channel = self.numbers.own(retire.channel);
             }
         }
-        decoded
     }
 
     /// Returns the channel that a peer names by this number. The channel of the last packet is
@@ -265,7 +270,6 @@ mod tests {
             paths: 1,
             port_pairs: 1,
             alive: AtomicBool::new(true),
-            fills: true,
             long_packets: AtomicU8::new(0),
         });
         let key = CheckKey::new(&[7; CheckKey::BYTES]);

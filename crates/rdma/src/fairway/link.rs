@@ -168,7 +168,6 @@ mod tests {
             paths: 1,
             port_pairs: 1,
             alive: AtomicBool::new(true),
-            fills: false,
             long_packets: AtomicU8::new(0),
         })
     }

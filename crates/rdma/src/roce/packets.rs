@@ -127,7 +127,7 @@ pub(super) fn push(
     tail.copy_from_slice(icrc.trailer(payload).bytes());
     // SAFETY: the room is not written here, nor freed, before the train was sent and cleared.
     let slice = unsafe { RawSlice::new(bytes.as_ptr(), length) };
-    match io.outbox.append(bound, class_of(packet), &[], slice) {
+    match io.append(bound, class_of(packet), &[], slice) {
         Appended::Yes => {
             io.own.room.used += length;
             Pushed::Yes

@@ -12,6 +12,7 @@ use super::{
     bypass, datagram, next_header as following, next_layer, refusal, setup, status,
     tp_opcode as tp,
 };
+use crate::fill::unfilled_len;
 use crate::{
     Ack, AckFlags, CREDIT_MAX, Cci, CheckKey, Close, Cna, Credit, CreditRequest, Msn, Nak,
     PATH_REPORTS_MAX, Packet, PathReports, Priority, Probe, Psn, Retire, Route, Sack, Setup, Tpn,
@@ -76,6 +77,25 @@ pub fn decode_keyed<'k>(
         return transaction::plain_write(key, whole, datagram_len);
     }
     reliable(key, first, header, datagram_len)
+}
+
+/// Decodes a datagram that may be filled, as [`decode_keyed`] does, and returns the length of its
+/// packet with it. The check covers the number of payload bytes, so it also proves the fill.
+pub fn decode_filled<'k>(
+    datagram: &[u8],
+    mut key: impl FnMut(Tpn) -> Option<&'k CheckKey>,
+) -> Result<(Decoded, usize), DecodeError> {
+    let length = datagram.len();
+    let refused = match decode_keyed(datagram, length, &mut key) {
+        Ok(decoded) => return Ok((decoded, length)),
+        Err(error) => error,
+    };
+    match unfilled_len(datagram) {
+        Some(length) if refused == DecodeError::BadCheck => {
+            Ok((decode_keyed(&datagram[..length], length, key)?, length))
+        }
+        _ => Err(refused),
+    }
 }
 
 /// Decodes any packet with RTPH.

@@ -117,6 +117,31 @@ proptest! {
     }
 
     #[test]
+    fn filled_packets_come_back(
+        route in strategies::route(),
+        packet in strategies::packet(),
+        payload in 0usize..9000,
+        zeros in 0usize..200,
+    ) {
+        let payload_len = payload_for(&packet, payload);
+        let mut datagram = encoded(&route, &packet, payload_len);
+        let header_len = datagram.len();
+        let length = header_len + payload_len;
+        let route = decoded_route(route, &packet);
+        let expected = Ok((Decoded::Packet { route, packet, header_len }, length));
+        let decoded = |datagram: &[u8]| decode_filled(datagram, |_| Some(&CheckKey::PUBLIC));
+        datagram.resize(length, 0x5a);
+        prop_assert_eq!(decoded(&datagram), expected);
+        datagram.resize(length + zeros, 0);
+        datagram.extend(fill_end(length));
+        prop_assert_eq!(decoded(&datagram), expected);
+        // An end that tells another length proves nothing.
+        datagram.truncate(length + zeros);
+        datagram.extend(fill_end(length - 1));
+        prop_assert!(decoded(&datagram).is_err());
+    }
+
+    #[test]
     fn setup_messages_come_back(setup in strategies::setup()) {
         let mut out = [0xa5; SETUP_LEN];
         prop_assert_eq!(encode_setup(&setup, &mut out), SETUP_LEN);
