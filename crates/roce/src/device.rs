@@ -111,7 +111,10 @@ impl RoceDevice {
             return Err(PostError::Full);
         }
         let faulty = !shared.holds(pair.domain, &request.local);
-        pair.requester.count(&request.work, packets);
+        let split = shared.profile.split_writes
+            && pair.transport == Transport::Rc
+            && pair.requester.splitting.splits(&request.work, packets);
+        pair.requester.count(&request.work, packets, split);
         let send = Send {
             id: request.id,
             work: request.work,
@@ -126,6 +129,7 @@ impl RoceDevice {
             signaled: request.signaled,
             solicited: request.solicited,
             fence: request.fence,
+            split,
             in_flight: 0,
             faulty,
         };

@@ -83,6 +83,13 @@ pub struct Profile {
     /// Handling of packets out of order. `None`: they are dropped, and everything behind a missing
     /// packet is retransmitted (go-back-N), as RNICs do.
     pub out_of_order: Option<OutOfOrder>,
+    /// True if a WRITE of several packets without immediate data is sent as WRITEs of one packet
+    /// each, unless a packet was lost recently (RC only). Each of them names its address, so all
+    /// packets but the last are of equal length, which lets the kernel cut many of them from one
+    /// buffer: the first packet of a WRITE is 16 bytes longer than the others otherwise. A WRITE
+    /// that the peer refuses because it goes beyond the memory has then written what lies before
+    /// the first packet that does.
+    pub split_writes: bool,
     /// The rate control of every queue pair; `None`: queue pairs send without a rate limit.
     pub dcqcn: Option<DcqcnRateParameters>,
 }
@@ -98,6 +105,7 @@ impl Default for Profile {
             pacing_burst: Duration::from_us(20),
             cnp_interval: Duration::from_us(50),
             out_of_order: None,
+            split_writes: false,
             dcqcn: None,
         }
     }

@@ -139,6 +139,7 @@ impl QueuePair {
         }
         (recovery.last, recovery.due, recovery.timed) = (Some(una), true, None);
         recovery.until = Some(self.requester.high);
+        self.requester.splitting.note_loss();
         self.requester.rewound_to = Some(una);
         self.mark_ready(shared);
         true

@@ -8,6 +8,8 @@
 //! receiver's buffer, like the other packets of the peer, and only the length of requests limits
 //! answers. Requests begin at multiples of `read_packets`; a request for the rest of an answer ends
 //! at such a multiple. The peer therefore counts the same messages, whatever was lost.
+//!
+//! A long WRITE may be sent as WRITEs of one packet each ([`Splitting`]).
 
 use super::api::{Event, Reliability, Status, Transmit, Transport, Work};
 use super::injected_bug::InjectedBug;
@@ -15,14 +17,15 @@ use super::queue_pair::QueuePair;
 use super::reading::Readings;
 use super::recovery::Recovery;
 use super::shared::Shared;
+use super::splitting::Splitting;
 use super::state::QueuePairState;
 use super::window::Window;
-use super::work::{Send, after, send_operation};
+use super::work::{Send, after};
+use fairway_device::Rights;
 use fairway_device::list::List;
 use fairway_device::pool::Index;
-use fairway_device::{Rights, ScatterList};
 use fairway_policy::DcqcnRate;
-use fairway_wire::roce::{AtomicEth, Deth, Operation, Packet, Reth, WriteFragment};
+use fairway_wire::roce::Packet;
 use fairway_wire::{Duration, Instant, Psn};
 
 /// Approximate bytes around a packet's payload on Ethernet: preamble to gap, IPv4, UDP, BTH, ICRC.
@@ -73,6 +76,7 @@ pub(crate) struct Requester {
     pub(crate) read_window: Window,
     /// Most packets of an answer that one request of a READ covers.
     pub(crate) read_packets: u32,
+    pub(crate) splitting: Splitting,
     /// True if [`Event::Drained`] has to be reported.
     pub(crate) draining: bool,
     /// The send whose memory is missing.
@@ -114,6 +118,7 @@ impl Requester {
             window: Window::new(0),
             read_window: Window::new(0),
             read_packets: 1,
+            splitting: Splitting::default(),
             draining: false,
             missing: None,
             leaving: 0,
@@ -152,17 +157,19 @@ impl Requester {
         self.read_packets = (packets / READS_PER_WINDOW).max(1);
     }
 
-    /// Counts a posted send in messages of the peer: each request of a READ is one.
-    pub(crate) fn count(&mut self, work: &Work, packets: u32) {
+    /// Counts a posted send in messages of the peer: each request of a READ is one, and each packet
+    /// of a WRITE that is `split`.
+    pub(crate) fn count(&mut self, work: &Work, packets: u32, split: bool) {
         let requests = match work {
             Work::Read { .. } => packets.div_ceil(self.read_packets),
+            _ if split => packets,
             _ => 1,
         };
         self.number = self.number.wrapping_add(requests);
     }
 
     /// Number of PSNs of the request that begins at packet `position` of a send.
-    fn taken(&self, send: &Send, position: u32) -> u32 {
+    pub(crate) fn taken(&self, send: &Send, position: u32) -> u32 {
         match send.is_answered() {
             true => {
                 let rest = self.read_packets - position % self.read_packets;
@@ -357,54 +364,6 @@ impl QueuePair {
             .is_some_and(|limit| Psn::new(send.number).distance_from(Psn::new(limit)) > 0)
     }
 
-    /// Packet `position` of a send, and the local bytes of its payload.
-    pub(crate) fn request(
-        &self,
-        send: &Send,
-        position: u32,
-        last: bool,
-    ) -> (Operation, ScatterList) {
-        let offset = position * self.mtu;
-        let left = send.length - offset.min(send.length);
-        let gather = send.local.slice(offset, left.min(self.mtu));
-        let first = position == 0;
-        let service = self.service();
-        let operation = match send.work {
-            Work::Send { tail } => send_operation(service, first, last, tail),
-            Work::Write { remote, immediate } => {
-                let (address, r_key) = (remote.address, remote.r_key);
-                let reth = Reth { address, r_key, length: send.length };
-                let fragment = match (first, last) {
-                    (true, true) => WriteFragment::Only(reth, immediate),
-                    (true, false) => WriteFragment::First(reth),
-                    (false, false) => WriteFragment::Middle,
-                    (false, true) => WriteFragment::Last(immediate),
-                };
-                Operation::Write { service, fragment }
-            }
-            Work::Read { remote } => {
-                let address = remote.address.wrapping_add(u64::from(offset));
-                let length = left.min(self.requester.taken(send, position) * self.mtu);
-                let reth = Reth { address, r_key: remote.r_key, length };
-                return (Operation::ReadRequest(reth), ScatterList::EMPTY);
-            }
-            Work::CompareSwap { remote, compare, swap } => {
-                let (address, r_key) = (remote.address, remote.r_key);
-                let atomic = AtomicEth { address, r_key, swap_or_add: swap, compare };
-                return (Operation::CompareSwap(atomic), ScatterList::EMPTY);
-            }
-            Work::FetchAdd { remote, add } => {
-                let (address, r_key) = (remote.address, remote.r_key);
-                let atomic = AtomicEth { address, r_key, swap_or_add: add, compare: 0 };
-                return (Operation::FetchAdd(atomic), ScatterList::EMPTY);
-            }
-            Work::Datagram { q_key, immediate, .. } => {
-                Operation::Datagram { deth: Deth { q_key, source: self.number }, immediate }
-            }
-        };
-        (operation, gather)
-    }
-
     /// Advances the cursor past the packet that was sent, which took `taken` PSNs.
     fn sent(&mut self, shared: &mut Shared, now: Instant, taken: u32, ack_requested: bool) {
         let requester = &mut self.requester;
@@ -504,10 +463,11 @@ impl QueuePair {
 
     /// Shrinks the windows after a loss.
     pub(crate) fn note_loss(&mut self, shared: &Shared) {
+        let requester = &mut self.requester;
+        requester.splitting.note_loss();
         if !shared.profile.window_adapts {
             return;
         }
-        let requester = &mut self.requester;
         requester.window.shrink();
         if requester.read_span > 0 {
             requester.read_window.shrink_from(requester.read_span);

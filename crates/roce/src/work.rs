@@ -29,6 +29,8 @@ pub(crate) struct Send {
     pub(crate) signaled: bool,
     pub(crate) solicited: bool,
     pub(crate) fence: bool,
+    /// True for a WRITE that is sent as WRITEs of one packet each.
+    pub(crate) split: bool,
     /// Requests of a READ or atomic that were sent and are not answered.
     pub(crate) in_flight: u32,
     /// True if its local bytes may not be used: it fails when it is executed, and holds no segment.

@@ -58,6 +58,9 @@ pub(super) fn profile(options: &ProviderOptions, received: usize) -> Profile {
         window_adapts: !options.out_of_order,
         acknowledge_every: (window_packets / 4).clamp(1, 64),
         out_of_order,
+        // Where packets are expected out of order, a receiver places early packets of one WRITE,
+        // and has to buffer those of later ones.
+        split_writes: !options.out_of_order,
         dcqcn: options.dcqcn.then(|| policy::DcqcnRateParameters::new(LINE_BITS)),
         ..Profile::default()
     }

@@ -1,7 +1,7 @@
 //! Tests of the RC requester, and of losses.
 
 use super::*;
-use fairway_wire::roce::{Credits, NakCode, Service, WriteFragment};
+use fairway_wire::roce::{Credits, NakCode, Reth, Service, WriteFragment};
 
 #[test]
 fn a_message_is_cut_into_packets_of_an_mtu() {
@@ -25,6 +25,95 @@ fn a_message_is_cut_into_packets_of_an_mtu() {
     let offsets: Vec<u64> = pair.placed[1].iter().map(|one| one.ranges()[0].offset).collect();
     assert_eq!(offsets, [4096, 4096 + u64::from(MTU), 4096 + 2 * u64::from(MTU)]);
     assert_eq!(pair.sent(0), [(1, Status::Success)]);
+}
+
+fn splitting() -> Pair {
+    let profile = Profile { split_writes: true, ..Profile::default() };
+    Pair::with(Transport::Rc, Reliability::default(), profile)
+}
+
+fn fragments(sent: &[Transmit]) -> Vec<WriteFragment> {
+    let fragment = |one: &Transmit| match one.packet.operation {
+        Operation::Write { fragment, .. } => fragment,
+        other => panic!("{other:?}"),
+    };
+    sent.iter().map(fragment).collect()
+}
+
+#[test]
+fn a_split_write_is_writes_of_one_packet_each() {
+    let mut pair = splitting();
+    pair.write(0, 1, 2 * MTU + 100);
+    let r_key = pair.remote(0, 0).r_key;
+    let sent = pair.pull(0);
+    let only = |at: u32, length| {
+        let address = BASE + 4096 + u64::from(at);
+        WriteFragment::Only(Reth { address, r_key, length }, None)
+    };
+    assert_eq!(fragments(&sent), [only(0, MTU), only(MTU, MTU), only(2 * MTU, 100)]);
+    let ack_requests: Vec<bool> = sent.iter().map(|one| one.packet.bth.ack_request).collect();
+    assert_eq!(ack_requests, [false, false, true]);
+    pair.run_until_idle();
+    let offsets: Vec<u64> = pair.placed[1].iter().map(|one| one.ranges()[0].offset).collect();
+    assert_eq!(offsets, [4096, 4096 + u64::from(MTU), 4096 + 2 * u64::from(MTU)]);
+    assert_eq!(pair.sent(0), [(1, Status::Success)], "one completion");
+}
+
+#[test]
+fn messages_behind_split_writes_are_counted_as_the_peer_counts_them() {
+    let mut pair = splitting();
+    for id in 0..4 {
+        pair.receive(1, id, 64);
+    }
+    for id in 0..8 {
+        pair.write(0, 10 + id, 3 * MTU);
+        // The receiver grants credit by the number of messages that it has completed.
+        pair.send(0, 20 + id, 64);
+        pair.run_until_idle();
+        pair.receive(1, 30 + id, 64);
+    }
+    assert_eq!(pair.sent(0).len(), 16);
+    assert_eq!(pair.received(1).len(), 8);
+    assert_eq!(pair.hosts[1].counters().rnr_naks_sent, 0);
+}
+
+#[test]
+fn a_write_with_immediate_data_is_never_split() {
+    let mut pair = splitting();
+    pair.receive(1, 50, 64);
+    let remote = pair.remote(0, 4096);
+    pair.post(0, 1, Work::Write { remote, immediate: Some(7) }, 2 * MTU);
+    let sent = pair.pull(0);
+    let reth = Reth { address: remote.address, r_key: remote.r_key, length: 2 * MTU };
+    assert_eq!(fragments(&sent), [WriteFragment::First(reth), WriteFragment::Last(Some(7))]);
+}
+
+#[test]
+fn writes_are_sent_whole_after_a_loss() {
+    for out_of_order in [None, Some(OutOfOrder { tolerance: 1, ..OutOfOrder::default() })] {
+        let profile = Profile { split_writes: true, out_of_order, ..Profile::default() };
+        let mut pair = Pair::with(Transport::Rc, Reliability::default(), profile);
+        pair.write(0, 1, 6 * MTU);
+        let sent = pair.pull(0);
+        pair.wires[1].clear();
+        for index in [0, 2, 3, 4, 5] {
+            pair.deliver(1, &sent[index]);
+        }
+        pair.pull(1);
+        pair.flow(0);
+        let again = pair.pull(0);
+        assert_eq!(fragments(&again)[0], fragments(&sent)[1], "as before");
+        pair.run_until_idle();
+        pair.write(0, 2, 3 * MTU);
+        let whole = pair.pull(0);
+        let middle = whole.iter().filter(|one| {
+            let Operation::Write { fragment, .. } = one.packet.operation else { return false };
+            fragment == WriteFragment::Middle
+        });
+        assert_eq!(middle.count(), 1, "{out_of_order:?}");
+        pair.run_until_idle();
+        assert_eq!(pair.sent(0), [(1, Status::Success), (2, Status::Success)]);
+    }
 }
 
 #[test]

@@ -148,6 +148,26 @@ fn every_byte_arrives_once_when_packets_are_placed_as_they_come() {
 }
 
 #[test]
+fn every_byte_arrives_once_when_writes_are_split() {
+    let kinds = [
+        Traffic::RELIABLE,
+        Traffic::BULK,
+        Traffic::OUT_OF_ORDER,
+        Traffic::BULK_OUT_OF_ORDER,
+        Traffic::OVERLAPPING_OUT_OF_ORDER,
+        Traffic::SLOW_RECEIVER,
+    ];
+    for (seed, kind) in (9000..9120).zip(kinds.into_iter().cycle()) {
+        // Where nothing is lost, all of them are split.
+        let faults = match seed % 4 {
+            0 => Faults { loss: 0, reordering: 0, ..Faults::of(seed) },
+            _ => Faults::of(seed),
+        };
+        run(seed, faults, Traffic { split_writes: true, ..kind });
+    }
+}
+
+#[test]
 fn reordering_costs_go_back_n_dear_and_placement_out_of_order_nothing() {
     let shuffled = Faults { reordering: 100, ..Faults::NONE };
     for seed in 6000..6004 {

@@ -78,6 +78,7 @@ impl Node {
             window_adapts: index == 1,
             acknowledge_every: 8,
             out_of_order: traffic.out_of_order.then(OutOfOrder::default),
+            split_writes: traffic.split_writes,
             ..Profile::default()
         };
         let mut host = RoceDevice::new(&limits, &profile, index as u64);

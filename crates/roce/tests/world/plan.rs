@@ -37,6 +37,8 @@ pub struct Traffic {
     pub receive_pause_us: u64,
     /// True if packets out of order are placed.
     pub out_of_order: bool,
+    /// True if long WRITEs are sent as WRITEs of one packet each.
+    pub split_writes: bool,
     /// If set, all operations are long ones of this kind.
     pub bulk: Option<Kind>,
     /// True if time-outs are long enough to detect a dead peer rather than a lost packet.
@@ -72,6 +74,7 @@ impl Traffic {
         receives: 64,
         receive_pause_us: 1,
         out_of_order: false,
+        split_writes: false,
         bulk: None,
         patient: false,
         overlapping: false,
