@@ -504,6 +504,18 @@ impl Rank {
         ranks
     }
 
+    /// The same ranks, and those to which a message of the call has not ended, which most often
+    /// waits for a slot there.
+    pub fn awaited_or_sent_to(&self, work: Work) -> Vec<u32> {
+        let mut ranks = self.awaited(work);
+        if let Some(at) = self.position(work) {
+            ranks.extend(self.executions[at].receivers());
+        }
+        ranks.sort_unstable();
+        ranks.dedup();
+        ranks
+    }
+
     fn position(&self, work: Work) -> Option<usize> {
         self.executions.iter().position(|execution| execution.work() == work)
     }

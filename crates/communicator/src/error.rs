@@ -27,7 +27,7 @@ pub enum Failure {
         call: String,
         /// How long this rank waited.
         waited: Duration,
-        /// The ranks whose messages are missing, and what they do.
+        /// The ranks for which it waits, to receive from them or to send to them, and what they do.
         awaited: Vec<(u32, String)>,
     },
     /// Another rank has given up the group.
@@ -68,10 +68,10 @@ impl fmt::Display for Failure {
                 one.0, one.1, other.0, other.1
             ),
             Failure::TimedOut { call, waited, awaited } => {
-                write!(f, "{call} did not end within {waited:?}: messages are missing from")?;
+                write!(f, "{call} did not end within {waited:?}")?;
                 for (at, (rank, state)) in awaited.iter().enumerate() {
-                    let comma = if at == 0 { "" } else { "," };
-                    write!(f, "{comma} rank {rank} ({state})")?;
+                    let before = if at == 0 { ": it waits for" } else { "," };
+                    write!(f, "{before} rank {rank} ({state})")?;
                 }
                 Ok(())
             }

@@ -1,14 +1,14 @@
 //! Connects all ranks of a group to each other.
 
 use crate::driver::Parts;
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::lending::{Seal, SealKey};
 use crate::member::{Choices, Member};
 use crate::near;
 use crate::options::Options;
 use crate::rendezvous::{self, Rendezvous};
 use crate::status::Status;
-use crate::watch::Watch;
+use crate::watch::{LOOK, Watch};
 use fairway::{
     ChannelId, Completion, Context, Jetty, JettyOptions, Memory, NotifyTarget, Peer, RemoteMemory,
     Rights, Segment, SegmentKey, To,
@@ -32,6 +32,9 @@ pub(crate) const CLOSED: &str = "it has closed the connection";
 
 /// Maximum number of ranks of a group.
 const RANKS_MAX: u32 = 4096;
+
+/// A rank whose host refuses packets to its address for this time has ended.
+const REFUSED: Duration = Duration::from_secs(1);
 
 /// Another rank.
 pub(crate) struct Connection {
@@ -165,11 +168,11 @@ pub(crate) fn connect(
     let members = meet(&own, (rank, ranks), rendezvous, &options)?;
     let watch = Watch::new(&own, &members);
     let means = (&context, &jetty, &slots);
-    let mut arrivals = Arrivals::new(rank, members.len());
+    let mut arrivals = Arrivals::new(rank, members.len(), watch);
     let mut connections = mesh(rank, &members, means, (&mut arrivals, deadline))?;
     near::map(&mut connections, rank, &members, &options, &context);
     let are_readers = agree_to_read(&connections, (&jetty, &slots), &mut arrivals, deadline)?;
-    let early = arrivals.early;
+    let Arrivals { early, watch, .. } = arrivals;
     let mut different: Vec<u64> = members.iter().map(|member| member.host).collect();
     different.sort_unstable();
     different.dedup();
@@ -235,11 +238,21 @@ struct Arrivals {
     ready: Vec<Option<bool>>,
     /// Messages of calls that others have begun already.
     early: Vec<Completion>,
+    watch: Watch,
 }
 
 impl Arrivals {
-    fn new(own: u32, ranks: usize) -> Arrivals {
-        Arrivals { own, peers: vec![None; ranks], ready: vec![None; ranks], early: Vec::new() }
+    fn new(own: u32, ranks: usize, watch: Watch) -> Arrivals {
+        let (peers, ready) = (vec![None; ranks], vec![None; ranks]);
+        Arrivals { own, peers, ready, early: Vec::new(), watch }
+    }
+
+    /// Fails if the process of another rank on this host has ended.
+    fn check_processes(&mut self) -> Result<(), Error> {
+        match self.watch.poll_ended(Instant::now()).first() {
+            Some(rank) => Err(died(*rank, "its process has ended")),
+            None => Ok(()),
+        }
     }
 
     /// Receives messages until `is_there` is true for all other ranks.
@@ -257,8 +270,10 @@ impl Arrivals {
             if missing.is_empty() {
                 return Ok(());
             }
-            let completion = match jetty.wait(left(deadline)) {
+            self.check_processes()?;
+            let completion = match jetty.wait(left(deadline).min(LOOK)) {
                 Ok(completion) => completion,
+                Err(fairway::Error::Timeout { .. }) if Instant::now() < deadline => continue,
                 Err(fairway::Error::Timeout { .. }) => {
                     return Err(Error::Rendezvous(format!(
                         "ranks {} did not connect in time: \
@@ -294,6 +309,33 @@ impl Arrivals {
     }
 }
 
+/// Connects to a rank, which has listened at its address since before it told that address.
+fn reach(
+    rank: u32,
+    member: &Member,
+    context: &Context,
+    (arrivals, deadline): (&mut Arrivals, Instant),
+) -> Result<Peer, Error> {
+    let mut refused = None;
+    loop {
+        arrivals.check_processes()?;
+        match context.connect(member.address, left(deadline)) {
+            Err(fairway::Error::NoListener { .. }) => {
+                let since: &mut Instant = refused.get_or_insert_with(Instant::now);
+                if since.elapsed() >= REFUSED || Instant::now() >= deadline {
+                    return Err(died(rank, "no program listens at its address any more"));
+                }
+                std::thread::sleep(LOOK);
+            }
+            connected => return Ok(connected?),
+        }
+    }
+}
+
+fn died(rank: u32, how: &str) -> Error {
+    Error::Failed(Failure::Died { rank, how: how.to_string() })
+}
+
 /// Connects to the ranks below, and waits for those above, which introduce themselves.
 fn mesh(
     rank: u32,
@@ -302,7 +344,7 @@ fn mesh(
     (arrivals, deadline): (&mut Arrivals, Instant),
 ) -> Result<Connections, Error> {
     for (below, member) in members.iter().enumerate().take(rank as usize) {
-        let peer = context.connect_when_up(member.address, left(deadline))?;
+        let peer = reach(below as u32, member, context, (arrivals, deadline))?;
         let hello = HELLO | u64::from(rank) << 8;
         let notify = NotifyTarget::new(To::new(member.jetty).token(member.token), hello);
         jetty.send_immediate(&peer, notify, slots.slice(0..0), u64::MAX)?;

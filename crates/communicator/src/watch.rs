@@ -8,7 +8,7 @@ use crate::member::Member;
 use std::time::{Duration, Instant};
 
 /// Time between two looks at the processes.
-const LOOK: Duration = Duration::from_millis(100);
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
 /// Time after the end of a process for the last packets that it has sent.
 const LAST: Duration = Duration::from_millis(300);
 
@@ -71,32 +71,40 @@ mod process {
 
     /// A process, by its descriptor.
     #[derive(Debug)]
-    pub(super) struct Process(Arc<OwnedFd>);
+    pub(super) enum Process {
+        Known(Arc<OwnedFd>),
+        /// It had ended before it was looked for.
+        Ended,
+    }
 
     impl Process {
-        /// `None` if there is no such process, or the kernel has no such descriptors.
+        /// `None` if the kernel has no such descriptors, or no more of them.
         pub(super) fn open(number: u32) -> Option<Process> {
             let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
             let open = open.get_or_insert_default();
-            let known = open.get(&number).and_then(Weak::upgrade).map(Process);
+            let known = open.get(&number).and_then(Weak::upgrade).map(Process::Known);
             // Another process may have the number of one that has ended.
             if let Some(process) = known.filter(|process| !process.has_ended()) {
                 return Some(process);
             }
             // SAFETY: two numbers are passed.
             let file = unsafe { libc::syscall(libc::SYS_pidfd_open, number, 0) };
-            let file = i32::try_from(file).ok().filter(|file| *file >= 0)?;
+            let file = i32::try_from(file).ok()?;
+            if file < 0 {
+                let error = std::io::Error::last_os_error().raw_os_error();
+                return (error == Some(libc::ESRCH)).then_some(Process::Ended);
+            }
             // SAFETY: the call has returned the descriptor to this thread alone.
             let file = Arc::new(unsafe { OwnedFd::from_raw_fd(file) });
             open.retain(|_, known| known.strong_count() > 0);
             open.insert(number, Arc::downgrade(&file));
-            Some(Process(file))
+            Some(Process::Known(file))
         }
 
         /// True if the process has ended, also before its parent has waited for it.
         pub(super) fn has_ended(&self) -> bool {
-            let mut poll =
-                libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            let Process::Known(file) = self else { return true };
+            let mut poll = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             // SAFETY: one descriptor, without waiting.
             unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
         }
@@ -125,6 +133,19 @@ mod tests {
     use super::*;
     use std::io::Read;
     use std::process::{Command, Stdio};
+
+    #[test]
+    fn process_that_ended_before_it_was_watched_has_ended() {
+        let mut child = Command::new("true").spawn().expect("the system has true");
+        child.wait().expect("it is a child");
+        let process = process::Process::open(child.id()).expect("it is known to have ended");
+        let start = Instant::now();
+        let mut watch =
+            Watch { others: vec![Other { rank: 2, process, ended: None }], looked: start };
+        let second = |second| start + Duration::from_secs(second);
+        assert!(watch.poll_ended(second(1)).is_empty(), "its last packets may be on their way");
+        assert_eq!(watch.poll_ended(second(2)), [2]);
+    }
 
     #[test]
     fn killed_process_has_ended_once_and_a_stopped_one_has_not() {

@@ -11,7 +11,7 @@ use ranks::{free_address, group, group_with, options};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::sync::Barrier;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 fn failure(result: Result<(), Error>) -> Failure {
@@ -89,6 +89,27 @@ fn call_that_takes_too_long_names_the_rank_that_did_not_come() {
     assert!(failures[0].contains("rank 1"), "{}", failures[0]);
     assert!(failures[0].contains("barrier did not end within"), "{}", failures[0]);
     assert!(failures[0].contains("it has not called anything yet"), "{}", failures[0]);
+    assert!(failures[1].contains("rank 0 has given up"), "{}", failures[1]);
+}
+
+#[test]
+fn call_that_only_sends_names_the_rank_that_does_not_receive() {
+    let come = Barrier::new(2);
+    let lends_nothing =
+        Options { timeout: Duration::from_secs(1), lend_from: u32::MAX, ..options() };
+    let failures = group(2, &lends_nothing, |group| {
+        // More than the slots of the other rank hold.
+        let mut data = vec![1u8; 16 << 20];
+        if group.rank() == 1 {
+            come.wait();
+            return failure(group.broadcast(&mut data, 0)).to_string();
+        }
+        let text = failure(group.broadcast(&mut data, 0)).to_string();
+        come.wait();
+        text
+    });
+    let text = &failures[0];
+    assert!(text.contains("broadcast") && text.contains("it waits for rank 1 ("), "{text}");
     assert!(failures[1].contains("rank 0 has given up"), "{}", failures[1]);
 }
 
@@ -249,6 +270,42 @@ fn dribble(mut stream: TcpStream, end: &Receiver<()>) -> bool {
         let _ = stream.write_all(b"x");
         end.recv_timeout(Duration::from_millis(10)) == Err(RecvTimeoutError::Disconnected)
     })
+}
+
+/// Passes a record on, and is told whether its rank goes on.
+struct Passed {
+    own: Sender<Vec<u8>>,
+    records: Receiver<Result<Vec<Vec<u8>>, Error>>,
+}
+
+impl Rendezvous for Passed {
+    fn exchange(&mut self, record: &[u8], _: Duration) -> Result<Vec<Vec<u8>>, Error> {
+        self.own.send(record.to_vec()).expect("the test collects records");
+        self.records.recv().expect("the test answers")
+    }
+}
+
+#[test]
+fn rank_that_ends_while_the_others_connect_is_named_long_before_the_time_is_up() {
+    std::thread::scope(|scope| {
+        let begin = |rank| {
+            let (own, record) = channel();
+            let (answer, records) = channel();
+            let joined = scope.spawn(move || {
+                let options = Options { setup_timeout: Duration::from_secs(600), ..options() };
+                Communicator::new(rank, 2, &mut Passed { own, records }, options).err()
+            });
+            (joined, record, answer)
+        };
+        let [(zero, record, end), (one, other, go_on)] = [begin(0), begin(1)];
+        let records = [record.recv(), other.recv()].map(|record| record.expect("it is sent"));
+        // Rank 0 ends after it has told its address.
+        end.send(Err(Error::Rendezvous("it has to end".to_string()))).expect("it waits");
+        assert!(zero.join().expect("no panic").is_some());
+        go_on.send(Ok(records.to_vec())).expect("it waits");
+        let error = one.join().expect("no panic").expect("there is no rank 0");
+        assert!(error.to_string().contains("rank 0 is gone: no program listens"), "{error}");
+    });
 }
 
 #[test]

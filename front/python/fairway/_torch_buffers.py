@@ -21,10 +21,12 @@ for _name in ("uint32", "uint64"):  # Not in every version of torch.
     if hasattr(torch, _name):
         _ELEMENTS[getattr(torch, _name)] = _name.replace("uint", "u")
 
-# Types that are combined in a wider one.
+# Types that are combined in a wider one, and those of which an average needs that, because their
+# sum may be too large for them.
 _WIDER = {torch.int16: torch.int32}
 if hasattr(torch, "uint16"):
     _WIDER[torch.uint16] = torch.int32
+_WIDER_AVERAGED = {torch.int8: torch.int32, torch.uint8: torch.int32}
 
 _REDUCTIONS = {"SUM": "sum", "AVG": "average", "PRODUCT": "product", "MIN": "min", "MAX": "max"}
 _BITWISE = {"BAND": torch.bitwise_and, "BOR": torch.bitwise_or, "BXOR": torch.bitwise_xor}
@@ -43,6 +45,14 @@ def check(*tensors: torch.Tensor) -> None:
             raise Invalid(f"the tensor has the layout {tensor.layout}: make it dense")
 
 
+def check_writable(*tensors: torch.Tensor) -> None:
+    """Refuses tensors to write of which several elements are one place in memory."""
+    for tensor in tensors:
+        if any(size > 1 and stride == 0 for size, stride in zip(tensor.shape, tensor.stride())):
+            raise Invalid("several elements of an expanded tensor are one place in memory: pass a "
+                          "copy (`tensor.clone()`)")
+
+
 def is_plain(tensor: torch.Tensor) -> bool:
     """True if the bytes of the tensor are its elements, in order."""
     return tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
@@ -59,6 +69,7 @@ def into(tensor: torch.Tensor) -> tuple[torch.Tensor, After]:
     check(tensor)
     if is_plain(tensor):
         return tensor, None
+    check_writable(tensor)
     copy = torch.empty(tensor.shape, dtype=tensor.dtype)
     return copy, lambda: assign(tensor, copy)
 
@@ -102,6 +113,7 @@ def spread(tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, After]:
     joined, is_own = flat(tensors)
     if is_own:
         return joined, None
+    check_writable(*tensors)
 
     def after() -> None:
         parts = joined.split([tensor.numel() for tensor in tensors])
@@ -152,28 +164,35 @@ def numbers(dtype: torch.dtype, op: Any) -> tuple[str, str]:
         if name not in ("SUM", "AVG"):
             raise Invalid(f"{name} is not for complex numbers: use SUM or AVG")
         dtype = torch.empty((), dtype=dtype).real.dtype
-    element = _ELEMENTS.get(_WIDER.get(dtype, dtype))
+    element = _ELEMENTS.get(_wide(dtype, name))
     if element is None:
         raise Invalid(f"elements of type {dtype} can't be combined: convert them first")
     return element, _REDUCTIONS[name]
 
 
-def numeric(tensor: torch.Tensor) -> torch.Tensor:
+def _wide(dtype: torch.dtype, name: str) -> torch.dtype:
+    """The type in which a reduction combines elements of a type."""
+    wider = {**_WIDER, **_WIDER_AVERAGED} if name == "AVG" else _WIDER
+    return wider.get(dtype, dtype)
+
+
+def numeric(tensor: torch.Tensor, op: Any) -> torch.Tensor:
     """The elements as numbers that ranks combine: the same memory if possible."""
     tensor = plain(tensor)
     if tensor.dtype == torch.bool:
         return tensor.view(torch.uint8)
     if tensor.is_complex():
         return torch.view_as_real(tensor)
-    return tensor.to(_WIDER.get(tensor.dtype, tensor.dtype))
+    return tensor.to(_wide(tensor.dtype, op_name(op)))
 
 
-def result(tensor: torch.Tensor) -> tuple[torch.Tensor, After]:
+def result(tensor: torch.Tensor, op: Any) -> tuple[torch.Tensor, After]:
     """A tensor of numbers to write, and what brings them to `tensor` if that is needed."""
     check(tensor)
-    if is_plain(tensor) and tensor.dtype not in _WIDER:
-        return numeric(tensor), None
-    memory = numeric(torch.empty(tensor.shape, dtype=tensor.dtype))
+    if is_plain(tensor) and _wide(tensor.dtype, op_name(op)) == tensor.dtype:
+        return numeric(tensor, op), None
+    check_writable(tensor)
+    memory = numeric(torch.empty(tensor.shape, dtype=tensor.dtype), op)
     return memory, lambda: assign(tensor, restored(memory, tensor.dtype))
 
 

@@ -15,7 +15,7 @@ from . import _torch_buffers as buffers
 from ._errors import Error, Invalid
 from ._fairway import Ranks
 from ._torch_mail import Inbox, place
-from ._torch_work import Watcher, Work, torch_error
+from ._torch_work import Watcher, Work, check_process, torch_error
 
 Tensors = Sequence[torch.Tensor]
 
@@ -25,6 +25,8 @@ _NATIVE_TIMEOUT = 366 * 24 * 3600.0
 _SILENCE = 30.0
 # Time for what rank 0 finds out about a monitored barrier to reach the others.
 _ANSWER = timedelta(seconds=10)
+# What the entry of a rank in the store begins with: its record follows, or why it can't join.
+_RECORD, _FAILED = b"+", b"-"
 # Time for calls under way when a group is left, in seconds.
 _LEAVE = 5.0
 
@@ -63,7 +65,7 @@ class Group:
         self._inboxes: dict[int, Inbox] = {}
         self._send_lock = threading.Lock()
         self._barriers = 0
-        self._batch: Optional[list[Work]] = None
+        self._coalescing = threading.local()
         self._closed = False
         self._process = os.getpid()
         self._watcher = Watcher(f"fairway-torch-{rank}")
@@ -72,10 +74,12 @@ class Group:
         try:
             self._ranks = Ranks(rank, size, self._exchange, settings)
         except Error as error:
+            if not self._prefix:
+                self._announce(_FAILED + str(error).encode())  # The others need not wait.
             raise torch_error(error) from error
 
-    def _exchange(self, record: bytes, timeout: float) -> list[bytes]:
-        """Passes the record of this rank to all ranks, by the store of torch.
+    def _announce(self, entry: bytes) -> None:
+        """Stores the entry of this rank for the group that is being made.
 
         A program may leave a group and make it again with the same store, which keeps the keys of
         the group before. The store counts the groups of each rank, so that a process that replaces
@@ -85,10 +89,20 @@ class Group:
         assert store is not None, "the group is being made"
         count = store.add(f"fairway/groups/{self.rank}", 1)
         self._prefix = f"fairway/{count}/"
+        store.set(f"{self._prefix}{self.rank}", entry)
+
+    def _exchange(self, record: bytes, timeout: float) -> list[bytes]:
+        """Passes the record of this rank to all ranks, by the store of torch."""
+        self._announce(_RECORD + record)
+        store = self._store
+        assert store is not None, "the group is being made"
         keys = [f"{self._prefix}{rank}" for rank in range(self.size)]
-        store.set(keys[self.rank], record)
         store.wait(keys, timedelta(seconds=timeout))
-        return [bytes(store.get(key)) for key in keys]
+        entries = [bytes(store.get(key)) for key in keys]
+        for rank, entry in enumerate(entries):
+            if entry.startswith(_FAILED):
+                raise Error(f"rank {rank} can't join the group: {entry[1:].decode()}")
+        return [entry[1:] for entry in entries]
 
     def _work(self, opts: Any, calls: Sequence[Any], result: Tensors,
               after: buffers.After = None) -> Work:
@@ -98,18 +112,21 @@ class Group:
         work.watcher = self._watcher
         # A call whose caller waits for it at once needs no other thread.
         is_async = getattr(opts, "asyncOp", True)
-        if is_async or self._batch is not None:
+        batch: Optional[list[Work]] = getattr(self._coalescing, "batch", None)
+        if is_async or batch is not None:
             for call in calls:
                 call.go_on()
         if is_async:
             self._watcher.add(work)
-        if self._batch is not None:
-            self._batch.append(work)
+        if batch is not None:
+            # torch does not end a batch in which an exception was raised, so a batch must not keep
+            # the tensors of works that have ended.
+            batch[:] = [begun for begun in batch if not begun.has_succeeded()]
+            batch.append(work)
         return work
 
     def _begin(self, begin: Callable[..., Any], *arguments: Any) -> Any:
-        if self._process != os.getpid():
-            raise Invalid("the group is of the process that made it: make another one in the child")
+        check_process(self._process)
         try:
             return begin(*arguments)
         except Error as error:
@@ -143,8 +160,10 @@ class Group:
             keeps = root is None or root == self.rank
             return call, (lambda: buffers.assign(tensor, combine(all_ranks))) if keeps else None
         numbers = buffers.numbers(tensor.dtype, op)
-        memory = buffers.numeric(tensor)
+        memory = buffers.numeric(tensor, op)
         is_own = memory.data_ptr() == tensor.data_ptr()
+        if not is_own and root in (None, self.rank):
+            buffers.check_writable(tensor)
         if root is None:
             call = self._begin(self._ranks.all_reduce, _pair(memory, memory), numbers,
                                self._label(tensor))
@@ -176,6 +195,10 @@ class Group:
     def _reduce_scatter_one(self, output: torch.Tensor, source: torch.Tensor, op: Any,
                             counts: list[int]) -> tuple[Any, buffers.After]:
         self._check_types(output, source)
+        if sum(counts) != source.numel() or counts[self.rank] != output.numel():
+            raise Invalid(f"an input of {source.numel()} elements and an output of "
+                          f"{output.numel()}, but the parts of the ranks are {counts}: pass "
+                          "tensors of these lengths")
         if (combine := buffers.bitwise(op, source.dtype)) is not None:
             plain, own = buffers.plain(source), counts[self.rank]
             parts = torch.empty((self.size, own), dtype=source.dtype)
@@ -184,8 +207,8 @@ class Group:
                                self.size * [sizes[self.rank]],
                                self._label(source, "reduce_scatter", op))
             return call, lambda: buffers.assign(output, combine(parts).view(output.shape))
-        numbers, memory = buffers.numbers(source.dtype, op), buffers.numeric(source)
-        target, after = buffers.result(output)
+        numbers, memory = buffers.numbers(source.dtype, op), buffers.numeric(source, op)
+        target, after = buffers.result(output, op)
         width = memory.element_size() * (2 if source.is_complex() else 1)
         pieces = [count * width for count in counts]
         return self._begin(self._ranks.reduce_scatter, _pair(memory, target), pieces, numbers,
@@ -202,6 +225,17 @@ class Group:
         if output.dtype != source.dtype:
             raise Invalid(f"the output has {output.dtype}, the input {source.dtype}: "
                           "pass tensors of the same type")
+
+    def _check_parts(self, parts: Tensors, own: torch.Tensor, name: str) -> None:
+        """Refuses the parts of a root that are not like its own tensor, one for each rank."""
+        if len(parts) != self.size:
+            raise Invalid(f"{len(parts)} {name} tensors for {self.size} ranks: pass one for each")
+        buffers.check(own, *parts)
+        for rank, part in enumerate(parts):
+            if part.dtype != own.dtype or part.numel() != own.numel():
+                raise Invalid(f"the {name} tensor of rank {rank} has {part.numel()} elements of "
+                              f"{part.dtype}, that of each rank {own.numel()} of {own.dtype}: "
+                              "pass tensors of the same type and length")
 
     # Copies.
 
@@ -247,8 +281,8 @@ class Group:
         parts: Tensors = []
         if opts.rootRank == self.rank:
             parts = _single(outputs)
+            self._check_parts(parts, source, "output")
             target, after = buffers.spread(parts)
-            self._check_types(target, source)
         pieces = self.size * [place(source)[1]]
         call = self._begin(self._ranks.gather, _pair(source, target), pieces, opts.rootRank,
                            self._label(source))
@@ -258,14 +292,22 @@ class Group:
         output, source = _single(outputs), None
         target, after = buffers.into(output)
         if opts.rootRank == self.rank:
-            source = buffers.gathered(_single(inputs))
-            self._check_types(output, source)
+            parts = _single(inputs)
+            self._check_parts(parts, output, "input")
+            source = buffers.gathered(parts)
         pieces = self.size * [place(target)[1]]
         call = self._begin(self._ranks.scatter, _pair(source, target), pieces, opts.rootRank,
                            self._label(output))
         return self._work(opts, [call], outputs, after)
 
     def all_to_all(self, outputs: Tensors, inputs: Tensors, opts: Any) -> Work:
+        for parts, name in ((outputs, "output"), (inputs, "input")):
+            if len(parts) != self.size:
+                raise Invalid(f"{len(parts)} {name} tensors for {self.size} ranks: "
+                              "pass one for each")
+            buffers.check(*parts)
+            if any(part.dtype != parts[0].dtype for part in parts):
+                raise Invalid(f"the {name} tensors have several types: pass tensors of one type")
         source = buffers.gathered(inputs)
         target, after = buffers.spread(outputs)
         self._check_types(target, source)
@@ -308,6 +350,7 @@ class Group:
         return self._work(None, calls, tensors)
 
     def receive(self, tensors: Tensors, source: int, tag: int) -> Work:
+        check_process(self._process)
         tensor = _single(tensors)
         target, after = buffers.into(tensor)
         with self._send_lock:
@@ -321,12 +364,12 @@ class Group:
 
     def monitored_barrier(self, timeout: Optional[timedelta], wait_all: bool) -> None:
         """A barrier by the store: rank 0 finds out who is missing, and tells everybody."""
+        check_process(self._process)
         if (store := self._store) is None:
             raise Invalid("the group is closed: make another one")
         seconds = timeout.total_seconds() if timeout is not None else 0
         limit = timedelta(seconds=seconds if seconds > 0 else self.timeout)
-        prefix = f"{self._prefix}barrier/{self._barriers}/"
-        self._barriers += 1
+        prefix = f"{self._prefix}barrier/{self._next_barrier(store)}/"
         if self.rank > 0:
             store.set(f"{prefix}{self.rank}", b"here")
             # Rank 0 waits for the last of all others before it answers.
@@ -354,11 +397,28 @@ class Group:
         if missing:
             raise RuntimeError(text)
 
+    def _next_barrier(self, store: Any) -> int:
+        """The number of a monitored barrier that begins.
+
+        Rank 0 counts them. Another rank takes part in the one that is under way, or else in the
+        next one, so that a rank which has missed one is in step again.
+        """
+        key = f"{self._prefix}barriers"
+        if self.rank == 0:
+            return int(store.add(key, 1)) - 1
+        begun = int(store.add(key, 0))
+        has_ended = begun == 0 or store.check([f"{self._prefix}barrier/{begun - 1}/end"])
+        number = max(begun if has_ended else begun - 1, self._barriers)
+        self._barriers = number + 1
+        return number
+
     def start_coalescing(self) -> None:
-        self._batch = []
+        check_process(self._process)
+        self._coalescing.batch = []
 
     def end_coalescing(self) -> Work:
-        batch, self._batch = self._batch or [], None
+        check_process(self._process)
+        batch, self._coalescing.batch = getattr(self._coalescing, "batch", None) or [], None
         return self._work(None, [_Ended(work) for work in batch], [])
 
     def abort(self) -> None:

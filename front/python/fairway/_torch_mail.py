@@ -94,7 +94,7 @@ class Inbox:
             return  # Another thread does it.
         try:
             self._advance()
-        except BaseException as error:  # The group is over: every receive fails.
+        except Exception as error:  # The group is over: every receive fails.
             for receive in self._wanted + ([self._into] if self._into else []):
                 receive.error, receive.ended = error, True
             self._wanted, self._into = [], None

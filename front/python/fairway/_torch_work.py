@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import threading
 import time
 from collections import deque
@@ -33,6 +34,12 @@ def torch_error(error: BaseException) -> BaseException:
     raised = kind(f"fairway: {error}")
     raised.__cause__ = error
     return raised
+
+
+def check_process(process: int) -> None:
+    """Refuses what a child does with a group of the process `process`."""
+    if process != os.getpid():
+        raise Invalid("the group is of the process that made it: make another one in the child")
 
 
 # The works whose future this thread asks for, while `is_completed_of_any` looks for one.
@@ -73,6 +80,7 @@ class Work(dist.Work):
         self._deadline = time.monotonic() + timeout
         self._lock = threading.RLock()
         self._ended = False
+        self._process = os.getpid()
         self._error: Optional[BaseException] = None
         # The end of the calls; and what `get_future` returns, which is made of it, because a future
         # of torch has the error of a callback in a form that C++ knows, too.
@@ -117,11 +125,16 @@ class Work(dist.Work):
 
     def poll(self) -> bool:
         """True if the calls have ended, in success or failure."""
+        check_process(self._process)
         if not self._ended and all(call.done() for call in list(self._calls)):
             if self._end() and self.watcher is not None:
                 # A thread that only looks at a work does not run its callbacks.
                 self.watcher.complete(self)
         return self._ended
+
+    def has_succeeded(self) -> bool:
+        """True if it is known that the calls have ended in success."""
+        return self._ended and self._error is None
 
     def advance(self, seconds: float) -> None:
         """Waits for a call for at most this time."""
@@ -143,13 +156,16 @@ class Work(dist.Work):
                 break
 
     def wait(self, timeout: Optional[timedelta] = None) -> bool:
+        check_process(self._process)
         seconds = timeout.total_seconds() if timeout is not None else 0
         deadline = time.monotonic() + (seconds if seconds > 0 else self._timeout)
-        for call in list(self._calls):
-            try:
-                call.wait(max(deadline - time.monotonic(), 0))
-            except (Error, RuntimeError):
-                pass  # It is raised again when the outcome is taken.
+        try:
+            self._wait_for_calls(deadline)
+        except BaseException:
+            # The handler of a signal has raised (KeyboardInterrupt). The calls go on without this
+            # thread, and end the group if they have not ended when their time is up.
+            self._leave()
+            raise
         self._end()
         self.complete_future()
         # A work whose end was waited for has a future that is complete: another thread that has
@@ -162,6 +178,19 @@ class Work(dist.Work):
         if self._error is not None:
             raise self._error
         return True
+
+    def _wait_for_calls(self, deadline: float) -> None:
+        for call in list(self._calls):
+            try:
+                call.wait(max(deadline - time.monotonic(), 0))
+            except (Error, RuntimeError):
+                pass  # It is raised again when the outcome is taken.
+
+    def _leave(self) -> None:
+        for call in list(self._calls):
+            call.go_on()
+        if self.watcher is not None:
+            self.watcher.add(self)
 
     def synchronize(self) -> None:
         self.wait()
@@ -180,6 +209,7 @@ class Work(dist.Work):
         return self._result
 
     def get_future(self) -> torch.futures.Future[Any]:
+        check_process(self._process)
         if (asked := getattr(_asked, "works", None)) is not None:
             asked.append(self)
             return torch.futures.Future()

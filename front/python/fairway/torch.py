@@ -14,6 +14,7 @@ the silence in seconds after which the others give a rank up.
 from __future__ import annotations
 
 import atexit
+import ipaddress
 import os
 import weakref
 from datetime import timedelta
@@ -158,7 +159,8 @@ class _Operations:
 
     @property
     def supports_coalescing(self) -> bool:
-        return True
+        # If it is True, torch lets only one thread at a time begin a batch of sends and receives.
+        return False
 
     def set_timeout(self, timeout: timedelta) -> None:
         self.group.timeout = timeout.total_seconds()
@@ -236,9 +238,19 @@ def _seconds(name: str, text: str) -> float:
     return seconds
 
 
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _settings(store: Any) -> dict[str, Any]:
     bind = os.environ.get("FAIRWAY_BIND")
     # Without a master, the address of the default route; alone, that of the host itself.
+    if bind is not None and not _is_address(bind):
+        raise Invalid(f"FAIRWAY_BIND={bind}: give an IP address of this host")
     bind = bind or own_address(_master(store) or "192.0.2.1") or "127.0.0.1"
     settings: dict[str, Any] = {"bind": bind}
     if text := os.environ.get("FAIRWAY_PEER_TIMEOUT"):

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use crate::error::{exception, invalid, named};
-use crate::waiting::limit;
+use crate::waiting::{limit, run_on_thread};
 
 /// Longest time for which a wait leaves signals unhandled.
 const SLICE: Duration = Duration::from_millis(100);
@@ -106,9 +106,12 @@ impl Ranks {
         settings: &Bound<'_, PyDict>,
     ) -> PyResult<Ranks> {
         let options = options(settings)?;
-        let mut meeting = Meeting { exchange, raised: None };
-        let joined = py.detach(|| Communicator::new(rank, ranks, &mut meeting, options));
-        if let Some(raised) = meeting.raised {
+        let (joined, raised) = run_on_thread(py, move || {
+            let mut meeting = Meeting { exchange, raised: None };
+            let joined = Communicator::new(rank, ranks, &mut meeting, options);
+            (joined, meeting.raised)
+        })?;
+        if let Some(raised) = raised {
             return Err(raised);
         }
         let group = joined.map_err(|error| failed(py, &error))?;
@@ -283,7 +286,10 @@ fn options(settings: &Bound<'_, PyDict>) -> PyResult<Options> {
     };
     let mut options = Options::default();
     if let Some(bind) = text("bind")? {
-        options.context = options.context.bind(parse::<IpAddr>(py, &bind)?);
+        let address = bind.parse::<IpAddr>().map_err(|_| {
+            invalid(py, &format!("{bind} is no IP address: bind to one of this host's addresses"))
+        })?;
+        options.context = options.context.bind(address);
     }
     if let Some(policy) = text("policy")? {
         options.context = options.context.policy_named(&policy);

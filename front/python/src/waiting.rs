@@ -55,6 +55,14 @@ pub(crate) fn on_thread<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> PyResult<T> {
+    run_on_thread(py, work)?.map_err(|error| exception(py, &error))
+}
+
+/// As [`on_thread`], for work whose errors the caller converts.
+pub(crate) fn run_on_thread<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> PyResult<T> {
     let (sender, receiver) = mpsc::channel();
     let started = thread::Builder::new().name("fairway-wait".into()).spawn(move || {
         // The receiver is gone if the caller was interrupted.
@@ -70,7 +78,7 @@ pub(crate) fn on_thread<T: Send + 'static>(
             receiver.recv_timeout(SLICE)
         });
         match received {
-            Ok(result) => return result.map_err(|error| exception(py, &error)),
+            Ok(result) => return Ok(result),
             Err(mpsc::RecvTimeoutError::Timeout) => py.check_signals()?,
             Err(mpsc::RecvTimeoutError::Disconnected) => {
                 return Err(exception(py, &Error::ShutDown));

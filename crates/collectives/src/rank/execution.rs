@@ -260,6 +260,15 @@ impl Execution {
         ranks.dedup();
         ranks
     }
+
+    /// Ranks to which a message has not ended: most often it waits for a slot there.
+    pub(super) fn receivers(&self) -> impl Iterator<Item = u32> {
+        let steps = self.schedule.steps().iter().zip(&self.states);
+        steps.filter_map(|(step, state)| match step.action {
+            Action::Send { to, .. } if *state == State::Ready => Some(to),
+            _ => None,
+        })
+    }
 }
 
 fn received(region: Region) -> Option<StepIndex> {

@@ -207,7 +207,7 @@ impl Driver {
             .map(|(work, job)| (*work, job.number, job.description.clone(), job.call.kind()))
             .collect();
         for (work, number, description, kind) in slow {
-            let awaited = self.rank.awaited(work);
+            let awaited = self.rank.awaited_or_sent_to(work);
             if kind != Kind::Exchange {
                 for rank in &awaited {
                     let Some(published) = self.read_status(*rank) else { continue };
@@ -299,7 +299,7 @@ impl Driver {
     pub(crate) fn give_up(&mut self, work: Work) {
         if let Some(job) = self.jobs.get(&work) {
             let (description, waited) = (job.description.clone(), job.started.elapsed());
-            let awaited = self.rank.awaited(work);
+            let awaited = self.rank.awaited_or_sent_to(work);
             let failure = self.timed_out(description, waited, awaited);
             self.fail(failure);
         }

@@ -283,6 +283,144 @@ def refused(rank, size):
     dist.barrier()
 
 
+def parts_of_other_shapes(rank, size):
+    """Lists whose tensors have the right total, and nothing else."""
+    texts, own = [], torch.full((2,), 3.0)
+    if rank == 0:
+        uneven = [torch.ones(1), torch.full((3,), 2.0)]
+        for parts in (uneven, [own]):
+            texts.append(error_of(dist.scatter, torch.zeros(2), parts, 0, kind=fairway.Invalid))
+            texts.append(error_of(dist.gather, own, parts, 0, kind=fairway.Invalid))
+    texts.append(error_of(dist.all_to_all, [torch.zeros(2)], [own], kind=fairway.Invalid))
+    wide = torch.zeros(size + 1, dtype=torch.int32)
+    texts.append(error_of(dist.reduce_scatter_tensor, torch.zeros(1, dtype=torch.int32), wide,
+                          dist.ReduceOp.BOR, kind=fairway.Invalid))
+    texts.append(error_of(dist.all_reduce, torch.ones(1).expand(4), kind=fairway.Invalid))
+    dist.all_reduce(own)
+    assert own.tolist() == 2 * [3.0 * size]
+    return texts
+
+
+def interrupted(rank, size):
+    """The handler of a signal raises while rank 0 waits in a call that rank 1 has not begun."""
+    store = dist.distributed_c10d._get_default_store()
+    tensor = torch.ones(3)
+    if rank == 1:
+        store.wait(["interrupted"], timedelta(seconds=60))
+        dist.all_reduce(tensor)
+        return tensor.tolist()
+
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(_number, _frame):
+        raise Interrupted
+    signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        dist.all_reduce(tensor)
+    except Interrupted:
+        store.set("interrupted", b"yes")
+        return "interrupted"  # The call goes on without its caller, and so does the group.
+    return "the call has ended"
+
+
+def gone_while_joining(rank, size):
+    """Rank 1 ends when it has told where it is."""
+    store = dist.PrefixStore("joining", dist.distributed_c10d._get_default_store())
+    if rank == 1:
+        class Told:
+            add = staticmethod(store.add)
+
+            @staticmethod
+            def set(key, value):
+                store.set(key, value)
+                os.kill(os.getpid(), signal.SIGKILL)
+        fairway.torch.Group(Told, rank, size, timedelta(seconds=600), {"bind": "127.0.0.1"})
+    return error_of(fairway.torch.Group, store, rank, size, timedelta(seconds=600),
+                    {"bind": "127.0.0.1"})
+
+
+def unable_to_join(rank, size):
+    store = dist.PrefixStore("unable", dist.distributed_c10d._get_default_store())
+    address = "127.0.0.1" if rank == 0 else "192.0.2.77"
+    return error_of(fairway.torch.Group, store, rank, size, timedelta(seconds=600),
+                    {"bind": address})
+
+
+def unfinished_batch(rank, size):
+    """torch does not end a batch in which an exception was raised."""
+    group = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
+    group.start_coalescing()
+    held = []
+    for _ in range(5):
+        tensor = torch.ones(3)
+        dist.all_reduce(tensor)
+        held.append(weakref.ref(tensor.untyped_storage()))
+        del tensor
+    gc.collect()
+    return sum(storage() is not None for storage in held)
+
+
+def batches_of_threads(rank, size):
+    errors = []
+
+    def exchange(tag):
+        try:
+            for at in range(50):
+                got = torch.zeros(2)
+                sent = torch.full((2,), float(100 * tag + at))
+                works = dist.batch_isend_irecv([
+                    dist.P2POp(dist.isend, sent, 1 - rank, tag=tag),
+                    dist.P2POp(dist.irecv, got, 1 - rank, tag=tag)])
+                for work in works:
+                    work.wait()
+                assert torch.equal(got, sent), (got, sent)
+        except BaseException as error:
+            errors.append(repr(error))
+    threads = [threading.Thread(target=exchange, args=(tag,)) for tag in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return errors
+
+
+def missed_barrier(rank, size):
+    """Rank 1 misses one, and is in step again with the next one."""
+    store, text = dist.distributed_c10d._get_default_store(), ""
+    if rank == 0:
+        text = error_of(dist.monitored_barrier, timeout=timedelta(seconds=1))
+        store.set("missed", b"yes")
+    store.wait(["missed"], timedelta(seconds=60))
+    for _ in range(3):
+        dist.monitored_barrier(timeout=timedelta(seconds=30))
+    return text
+
+
+def refused_in_child(rank, size):
+    """What a child does with a group of its parent is refused, also with works of the parent."""
+    work = dist.all_reduce(torch.ones(2), async_op=True)
+    group = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        calls = [work.wait, work.get_future, lambda: dist.recv(torch.zeros(1), 1 - rank),
+                 lambda: dist.monitored_barrier(timeout=timedelta(seconds=1)),
+                 group.start_coalescing, work.is_completed]
+        texts = [error_of(call, kind=fairway.Invalid) for call in
+                 [lambda call=call: call() and None for call in calls]]
+        os.write(writer, "".join(text[-9:] for text in texts).encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as said:
+        text = said.read()
+    os.waitpid(child, 0)
+    work.wait()
+    dist.monitored_barrier(timeout=timedelta(seconds=30))
+    return text
+
+
 def killed(rank, size):
     dist.all_reduce(torch.zeros(10))
     if rank == size - 1:
@@ -381,6 +519,32 @@ class Ends(unittest.TestCase):
 
     def test_wrong_arguments_are_refused_and_the_group_goes_on(self):
         run(2, refused)
+
+    def test_lists_of_tensors_with_other_shapes_are_refused_and_the_group_goes_on(self):
+        for texts in run(2, parts_of_other_shapes):
+            self.assertTrue(all("pass" in text for text in texts), texts)
+
+    def test_the_handler_of_a_signal_may_raise_while_a_call_is_waited_for(self):
+        self.assertEqual(run(2, interrupted), ["interrupted", 3 * [2.0]])
+
+    def test_a_rank_that_ends_while_the_others_join_is_named(self):
+        [text] = run(2, gone_while_joining, dead=[1])
+        self.assertIn("rank 1 is gone: its process has ended", text)
+
+    def test_a_rank_that_cannot_join_tells_the_others(self):
+        self.assertIn("rank 1 can't join the group", run(2, unable_to_join)[0])
+
+    def test_a_batch_without_an_end_keeps_no_tensors(self):
+        self.assertTrue(all(held <= 1 for held in run(2, unfinished_batch)))
+
+    def test_threads_have_batches_of_their_own(self):
+        self.assertEqual(run(2, batches_of_threads), [[], []])
+
+    def test_a_rank_that_missed_a_monitored_barrier_is_in_step_with_the_next(self):
+        self.assertIn("Rank 1 failed to pass", run(2, missed_barrier)[0])
+
+    def test_a_child_is_refused_whatever_it_calls(self):
+        self.assertEqual(run(2, refused_in_child), 2 * [6 * "the child"])
 
     def test_the_rank_that_was_killed_is_named(self):
         for text in run(3, killed, dead=[2]):

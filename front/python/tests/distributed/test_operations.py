@@ -162,6 +162,14 @@ def beyond_gloo(rank, size):
         dist.all_reduce(tensor, dist.ReduceOp.AVG)
         total = sum(values(peer, 9, torch.float64) for peer in range(size))
         torch.testing.assert_close(tensor, (total / size).to(dtype))
+    for dtype in (torch.int8, torch.uint8, torch.int16):
+        # Their sum is more than the type holds.
+        most = torch.iinfo(dtype).max
+        whole, part = torch.full((2,), most, dtype=dtype), torch.zeros(1, dtype=dtype)
+        dist.all_reduce(whole, dist.ReduceOp.AVG)
+        dist.reduce_scatter_tensor(part, torch.full((size,), most, dtype=dtype),
+                                   dist.ReduceOp.AVG)
+        assert whole.tolist() == [most, most] and part.tolist() == [most], (dtype, whole, part)
     for dtype in (torch.int16, torch.int32):
         tensor = values(rank, 9, dtype) + 30000
         dist.all_reduce(tensor, dist.ReduceOp.MAX)
