@@ -228,6 +228,8 @@ fn impossible_requests_are_refused_with_a_remedy() {
     wrong(&["barrier", "--algo", "ring"], &["--algo ring", "dissemination"]);
     wrong(&["broadcast", "--root", "2"], &["--root 2", "0 to 1"]);
     wrong(&["barrier", "--rank", "0", "--ranks", "2"], &["--rendezvous"]);
+    let beyond = ["barrier", "--rank", "2", "--ranks", "2", "--rendezvous", "127.0.0.1:9"];
+    wrong(&beyond, &["--rank 2", "ranks count from 0"]);
     wrong(&["all-reduce", "--type", "f8"], &["bf16", "f8"]);
     wrong(&["all-reduce", "--size", "9000G"], &["--size", "9000G", "memory"]);
     wrong(&["all-reduce", "--sizes", "8..8192G"], &["--sizes", "memory"]);

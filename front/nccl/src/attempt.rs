@@ -78,7 +78,8 @@ impl Attempts {
         Ok(connected)
     }
 
-    fn drop_abandoned(&self) {
+    /// Drops the attempts that were not continued for a minute.
+    pub(crate) fn drop_abandoned(&self) {
         let now = Instant::now();
         let is_old = |attempt: &Attempt| now.duration_since(attempt.continued) > ABANDONED;
         let mut attempts = lock(&self.0);

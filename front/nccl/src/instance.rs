@@ -33,6 +33,7 @@ impl Object for Instance {
 
 /// `init` of the versions before 11.
 pub(crate) fn begin_process(logger: Option<log::Logger>) -> Result<()> {
+    PROCESS.attempts.drop_abandoned();
     prepare(logger)
 }
 

@@ -99,7 +99,12 @@ class Segment(_fairway.View):
     def __setitem__(self, index: Any, value: Any) -> None:
         view = memoryview(self)
         if isinstance(index, slice):
-            view[index] = memoryview(value).cast("B")
+            source = memoryview(value)
+            if not source.c_contiguous:
+                raise Invalid("the elements of the buffer are not in order of their indices: pass "
+                              "a contiguous copy (numpy.ascontiguousarray)")
+            # A buffer without elements can't be cast.
+            view[index] = source.cast("B") if source.nbytes > 0 else b""
         else:
             view[index] = value
 

@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import subprocess
+import threading
 from typing import Any, Callable, Iterable, Optional, Union
 
 from ._tool import find_tool
@@ -63,17 +64,24 @@ def sweep(workload: Any = "permutation", *, seeds: "Union[int, Iterable[int]]" =
     if executor is not None:
         return _take([executor.submit(_run, task) for task in tasks], each)
     jobs = jobs or os.cpu_count() or 1
+    runs = _Runs()
     with concurrent.futures.ThreadPoolExecutor(min(jobs, len(tasks))) as local:
-        return _take([local.submit(_run, task) for task in tasks], each)
+        try:
+            return _take([local.submit(_run, task, runs) for task in tasks], each)
+        except BaseException:
+            # Also the handler of a signal may raise (KeyboardInterrupt).
+            runs.end()
+            raise
 
 
 def write_csv(rows: "Iterable[dict[str, Any]]", path: "Union[str, os.PathLike[str]]") -> None:
-    """Writes rows of `sweep` to a file: parameters first, then results; lists are left out.
+    """Writes rows of `sweep`, or of `fairway.sim.run`, to a file: parameters first, then results;
+    lists are left out.
 
     True and False are `true` and `false`, which pandas and polars read as such.
     """
     flat = [{**{name: value for name, value in row.items() if name != "result"},
-             **_flat(row["result"])} for row in rows]
+             **_flat(row.get("result", {}))} for row in rows]
     flat = [{name: _cell(value) for name, value in row.items()} for row in flat]
     names = list(dict.fromkeys(name for row in flat for name in row))
     with open(path, "w", newline="", encoding="utf-8") as out:
@@ -156,19 +164,53 @@ def _command(tool: Any, point: "dict[str, Any]") -> "list[str]":
     return [*command, "--json"]
 
 
-def _run(task: "tuple[Any, Optional[float], dict[str, Any]]") -> "dict[str, Any]":
-    """One run, wherever it is: a function of its argument alone."""
+class _Runs:
+    """The processes of a sweep that run on this machine."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: "set[subprocess.Popen[str]]" = set()
+        self._ended = False
+
+    def add(self, process: "subprocess.Popen[str]") -> None:
+        with self._lock:
+            self._running.add(process)
+            if self._ended:
+                process.kill()
+
+    def remove(self, process: "subprocess.Popen[str]") -> None:
+        with self._lock:
+            self._running.discard(process)
+
+    def end(self) -> None:
+        """Ends all processes, and those that are added later."""
+        with self._lock:
+            self._ended = True
+            for process in self._running:
+                process.kill()
+
+
+def _run(task: "tuple[Any, Optional[float], dict[str, Any]]", runs: Optional[_Runs] = None
+         ) -> "dict[str, Any]":
+    """One run, wherever it is: a function of its task alone. `runs` may end it."""
     tool, timeout, point = task
-    command = _command(tool, point)
+    command, runs = _command(tool, point), runs or _Runs()
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=timeout, check=False)
-    except subprocess.TimeoutExpired:
-        raise SweepError(f"{' '.join(command)}: not done after {timeout} s") from None
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
     except OSError as error:
         raise SweepError(f"{command[0]} cannot be run: {error}") from None
+    with process:
+        runs.add(process)
+        try:
+            out, errors = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise SweepError(f"{' '.join(command)}: not done after {timeout} s") from None
+        finally:
+            process.kill()
+            runs.remove(process)
     try:
-        result = json.loads(done.stdout)
+        result = json.loads(out)
     except ValueError:
-        raise SweepError(f"{' '.join(command)}: {done.stderr.strip()}") from None
-    return {**point, "complete": done.returncode == 0, "result": result}
+        raise SweepError(f"{' '.join(command)}: {errors.strip()}") from None
+    return {**point, "complete": process.returncode == 0, "result": result}

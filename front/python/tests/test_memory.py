@@ -362,6 +362,12 @@ class InboxTest(Pair):
 class NumpyTest(Pair):
     def test_arrays_are_registered_in_place(self):
         array = numpy.arange(1000, dtype="f8").reshape(10, 100)
+        with self.context.register(bytearray(16)) as segment:
+            segment[0:0] = numpy.zeros((0, 3))
+            with self.assertRaisesRegex(fairway.Invalid, "contiguous"):
+                segment[:] = numpy.zeros((4, 2), dtype="u2", order="F")
+            segment[:] = numpy.full((4, 2), 0x0101, dtype="u2")
+            self.assertEqual(bytes(segment), 16 * b"\x01")
         there = self.owner.register(array)
         result = numpy.full((4, 100), numpy.nan)
         self.context.register(result, rights="")

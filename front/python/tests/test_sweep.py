@@ -2,7 +2,9 @@
 
 import concurrent.futures
 import csv
+import os
 import pathlib
+import signal
 import tempfile
 import unittest
 
@@ -35,6 +37,39 @@ class Engine:
 
 
 class SweepTest(unittest.TestCase):
+    def test_the_handler_of_a_signal_may_raise_while_runs_are_under_way(self):
+        class Interrupted(Exception):
+            pass
+
+        def interrupt(_number, _frame):
+            raise Interrupted
+        before = signal.signal(signal.SIGALRM, interrupt)
+        with tempfile.TemporaryDirectory() as directory:
+            # A tool that never ends by itself, and tells its process.
+            tool = pathlib.Path(directory) / "tool"
+            tool.write_text('#!/bin/sh\necho $$ > "$0.$$"\nexec sleep 1000\n')
+            tool.chmod(0o755)
+            signal.setitimer(signal.ITIMER_REAL, 0.5)
+            try:
+                with self.assertRaises(Interrupted):
+                    fairway.sweep("permutation", seeds=4, jobs=2, tool=tool)
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.signal(signal.SIGALRM, before)
+            for told in pathlib.Path(directory).glob("tool.*"):
+                with self.assertRaises(ProcessLookupError):
+                    os.kill(int(told.read_text()), 0)
+
+    def test_rows_of_simulations_are_written_like_those_of_sweeps(self):
+        rows = fairway.sim.run("permutation", **SMALL)
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory) / "rows.csv"
+            fairway.write_csv(rows, path)
+            with open(path, newline="", encoding="utf-8") as lines:
+                [line] = csv.DictReader(lines)
+        self.assertEqual(line["workload"], "permutation")
+        self.assertEqual(float(line["completion_us"]), rows[0]["completion_us"])
+
     def test_every_combination_is_run_once(self):
         seen = []
         rows = fairway.sweep("permutation", routing=["ecmp", "spray"], paths=[1, 8], seeds=2,

@@ -40,6 +40,11 @@ pub(super) fn find(options: &CollectiveOptions) -> Result<(Place, Vec<Helper>), 
         return start_on_hosts(options, file);
     }
     if let (Some(rank), Some(ranks)) = (options.rank, options.ranks) {
+        if rank >= ranks {
+            return Err(Failure::usage(format!(
+                "--rank {rank} of --ranks {ranks}: ranks count from 0"
+            )));
+        }
         let rendezvous = options.rendezvous.clone().or_else(from_environment);
         let rendezvous = rendezvous.ok_or_else(|| {
             Failure::usage("--rank needs --rendezvous: the host of rank 0, and a free port there")

@@ -79,6 +79,7 @@ pub(super) unsafe fn listen(
     let (handle, place) = unsafe {
         (out(handle.cast::<[u8; HANDLE_BYTES]>(), "handle")?, out(listener, "listenComm")?)
     };
+    instance.attempts.drop_abandoned();
     let (listener, bytes) = Listener::new(instance.nics.lease(device)?)?;
     *handle = bytes;
     *place = give(listener);
