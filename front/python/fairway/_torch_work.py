@@ -184,7 +184,9 @@ class Work(dist.Work):
             try:
                 call.wait(max(deadline - time.monotonic(), 0))
             except (Error, RuntimeError):
-                pass  # It is raised again when the outcome is taken.
+                if not call.done():
+                    raise  # It is of the handler of a signal.
+                # It is raised again when the outcome is taken.
 
     def _leave(self) -> None:
         for call in list(self._calls):

@@ -301,7 +301,7 @@ def parts_of_other_shapes(rank, size):
     return texts
 
 
-def interrupted(rank, size):
+def interrupted(rank, size, kind):
     """The handler of a signal raises while rank 0 waits in a call that rank 1 has not begun."""
     store = dist.distributed_c10d._get_default_store()
     tensor = torch.ones(3)
@@ -310,18 +310,16 @@ def interrupted(rank, size):
         dist.all_reduce(tensor)
         return tensor.tolist()
 
-    class Interrupted(Exception):
-        pass
-
     def interrupt(_number, _frame):
-        raise Interrupted
+        raise kind("by the handler")
     signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, 0.3)
     try:
         dist.all_reduce(tensor)
-    except Interrupted:
+    except kind as error:
+        # The call goes on without its caller, and so does the group.
         store.set("interrupted", b"yes")
-        return "interrupted"  # The call goes on without its caller, and so does the group.
+        return str(error)
     return "the call has ended"
 
 
@@ -525,7 +523,8 @@ class Ends(unittest.TestCase):
             self.assertTrue(all("pass" in text for text in texts), texts)
 
     def test_the_handler_of_a_signal_may_raise_while_a_call_is_waited_for(self):
-        self.assertEqual(run(2, interrupted), ["interrupted", 3 * [2.0]])
+        for kind in (KeyboardInterrupt, RuntimeError, OSError):
+            self.assertEqual(run(2, interrupted, kind), ["by the handler", 3 * [2.0]])
 
     def test_a_rank_that_ends_while_the_others_join_is_named(self):
         [text] = run(2, gone_while_joining, dead=[1])
