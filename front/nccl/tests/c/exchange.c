@@ -167,6 +167,18 @@ static void receives_larger_than_messages(void)
     finish(send, NULL);
     CHECK(size == 4096 && is_filled(to.data, 4096, 12));
 
+    /* A message without bytes needs no place, also with the handle of some memory. */
+    void *nowhere = NULL, *empty = NULL;
+    wanted = 0;
+    OK(net_irecv(pair.recv, 1, &nowhere, &wanted, &tag, &to.mhandle, &empty));
+    CHECK(empty != NULL);
+    send = NULL;
+    while (send == NULL)
+        OK(net_isend(pair.send, NULL, 0, 9, from.mhandle, &send));
+    finish(empty, &size);
+    finish(send, NULL);
+    CHECK(size == 0);
+
     /* There is nothing to flush in host memory. */
     void *flush = &flush;
     OK(net.calls.iflush(pair.recv, 1, &data, &size, &to.mhandle, &flush));
