@@ -156,6 +156,12 @@ impl Simulation {
         self.report()
     }
 
+    /// Returns a time before which nothing happens: the start of the next window with an event;
+    /// `None` if the run is over.
+    pub fn next_ps(&self) -> Option<u64> {
+        self.next_window().map(|window| window * self.plan.window_ps)
+    }
+
     /// Samples the current state of the network.
     pub fn sample(&self) -> Sample {
         let mut sample = Sample { now_ps: self.now, ..Sample::default() };
