@@ -45,6 +45,7 @@ mod plot;
 mod policy;
 mod printable;
 mod process;
+mod progress;
 mod quantity;
 mod sim;
 mod top;

@@ -9,7 +9,6 @@ mod svg;
 #[cfg(test)]
 mod tests;
 
-use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
@@ -131,26 +130,6 @@ pub(crate) fn file(text: &str) -> Result<PlotFile, ValueError> {
 impl PlotFile {
     pub(crate) fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Checks before a long run that the file can be written, and leaves what is in it as it is.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
-        let is_new = !self.path.exists();
-        OpenOptions::new().create(true).append(true).open(&self.path).map_err(|error| {
-            let path = self.path.display();
-            Failure::usage(format!(
-                "--plot {path} cannot be written: {error}: name a file in a folder that exists \
-                 and that you may write to"
-            ))
-        })?;
-        if is_new && self.path.is_file() {
-            // What could be created can be created again.
-            let _ = std::fs::remove_file(&self.path);
-        }
-        Ok(())
     }
 
     /// Draws the picture.

@@ -1,39 +1,41 @@
 //! `fairway sim`: whole networks of NICs that run the real protocol, in simulated time.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, ValueHint};
 use fairway::PolicyReport;
-use fairway_sim::traffic::{Format, Input, read_trace};
-use fairway_sim::{
-    Group, Report, SETTINGS, Scenario, Settings, Simulation, Stack, WORKLOADS, pcap,
-};
-use indicatif::{ProgressBar, ProgressStyle};
+use fairway_sim::{Group, Report, SETTINGS, Scenario, Settings, Simulation, Stack, pcap};
+use indicatif::ProgressBar;
 
 use self::history::History;
-use self::results::{Printer, us};
-use self::streams::StreamSeries;
+use self::inputs::Inputs;
+use self::results::Printer;
+use self::samples::Samples;
 use self::sweep::{Combination, Sweep};
 use crate::failure::Failure;
-use crate::input::{self, TRACE_BYTES_MAX};
 use crate::outputs;
 use crate::plot::PlotFile;
 use crate::process;
+use crate::progress;
 use crate::quantity::ValueError;
 use crate::trace::{TraceFile, TraceOptions};
 
 mod configuration;
 mod group;
 mod history;
+pub(crate) mod inputs;
 mod operations;
 mod picture;
 mod results;
+mod samples;
 mod streams;
 pub(crate) mod sweep;
 
+/// Words that the description of a setting contains if it may be repeated.
+const REPEATABLE: &str = "may be repeated";
 /// Windows of simulated time between two progress updates.
 const WINDOWS: u32 = 8;
 /// Largest number of packets in a capture.
@@ -110,10 +112,9 @@ pub(crate) struct SimOptions {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) stream_series: Option<PathBuf>,
 
-    /// Simulated time between two lines of --series or --stream-series
-    #[arg(long, value_name = "TIME", value_parser = crate::quantity::duration,
-          default_value = "10us")]
-    pub(crate) series_every: Duration,
+    /// Simulated time between two lines of --series or --stream-series [default: 10us]
+    #[arg(long, value_name = "TIME", value_parser = crate::quantity::span)]
+    pub(crate) series_every: Option<Duration>,
 
     /// Capture the headers of the first packets from node A to its neighbour B in this file
     #[arg(long, value_name = "A-B:FILE", value_parser = tap)]
@@ -121,6 +122,29 @@ pub(crate) struct SimOptions {
 
     #[command(flatten)]
     pub(crate) trace: TraceOptions,
+}
+
+impl SimOptions {
+    /// Time between two lines of a series, in picoseconds.
+    fn series_every(&self) -> u64 {
+        let every = self.series_every.unwrap_or(Duration::from_micros(10));
+        u64::try_from(every.as_nanos() * 1000).unwrap_or(u64::MAX)
+    }
+
+    /// Refuses options without effect, and files of one run in a command of several.
+    fn check(&self) -> Result<(), Failure> {
+        let files = [("--trace", self.trace.trace.is_some()), ("--pcap", self.pcap.is_some())];
+        if let (Some((name, _)), true) = (files.iter().find(|(_, given)| *given), self.seeds > 1) {
+            return Err(Failure::usage(format!("{name} is of one run: leave out --seeds")));
+        }
+        if self.series_every.is_some() && self.series.is_none() && self.stream_series.is_none() {
+            return Err(Failure::usage(
+                "--series-every is for --series and --stream-series: give one of them, or leave it \
+                 out",
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// The link to capture, and the capture file.
@@ -147,8 +171,7 @@ impl Args for SettingFlags {
     fn augment_args(mut command: clap::Command) -> clap::Command {
         for (name, takes, meaning) in SETTINGS.iter().filter(|setting| setting.0 != "workload") {
             let flag = Arg::new(*name).long(*name).value_name(*takes).help(*meaning);
-            // The description of a repeatable setting contains these words.
-            let many = meaning.contains("may be repeated");
+            let many = meaning.contains(REPEATABLE);
             let action = if many { ArgAction::Append } else { ArgAction::Set };
             command = command.arg(flag.action(action).help_heading("Settings"));
         }
@@ -203,26 +226,27 @@ struct Outcome {
 
 /// Runs the command.
 pub(crate) fn run(options: &SimOptions) -> Result<(), Failure> {
-    if options.trace.trace.is_some() && options.seeds > 1 {
-        return Err(Failure::usage("--trace is of one run: leave out --seeds"));
-    }
-    outputs::check(&[
+    options.check()?;
+    process::grow_heap_in_large_steps();
+    let inputs = Inputs::read(options)?;
+    let outputs = [
         ("--csv", options.csv.as_deref()),
         ("--series", options.series.as_deref()),
         ("--stream-series", options.stream_series.as_deref()),
         ("--pcap", options.pcap.as_ref().map(|tap| tap.file.as_path())),
         ("--trace", options.trace.trace.as_deref()),
         ("--plot", options.plot.as_ref().map(PlotFile::path)),
-    ])?;
-    options.plot.as_ref().map_or(Ok(()), PlotFile::check)?;
-    process::grow_heap_in_large_steps();
-    let combinations = sweep::combinations(options, settings(options)?)?;
+    ];
+    outputs::check(&outputs, &inputs.files())?;
+    let combinations = sweep::combinations(options, inputs.settings)?;
     let runs = options.seeds * combinations.len() as u64;
     let cores = process::cores().len().max(1) as u64;
     let jobs = options.jobs.unwrap_or((cores / u64::from(options.cores)).max(1));
     let jobs = jobs.min(runs);
     let next = AtomicU64::new(0);
     let printer = Mutex::new(Printer::new(options)?);
+    let is_counted = !options.json && runs > 1;
+    let ended = if is_counted { progress::of_runs(runs) } else { ProgressBar::hidden() };
     let work = || -> Result<(), Failure> {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
@@ -233,96 +257,27 @@ pub(crate) fn run(options: &SimOptions) -> Result<(), Failure> {
             let seed = options.seed + index % options.seeds;
             let shown = !options.json && runs == 1;
             let outcome = run_one(options, settings, seed, shown);
-            let mut outcome = outcome.map_err(|error| match sweep::text(combination) {
-                empty if empty.is_empty() => error,
-                text => Failure::file(format_args!("with {text}"), error),
-            })?;
+            let mut outcome = outcome.map_err(|error| sweep::failure(combination, error))?;
             outcome.combination.clone_from(combination);
             let mut printer = printer.lock().unwrap_or_else(PoisonError::into_inner);
-            printer.take(index, outcome)?;
+            ended.suspend(|| printer.take(index, outcome))?;
+            ended.inc(1);
         }
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
-        let ended = threads.into_iter().map(|thread| match thread.join() {
+        let outcomes = threads.into_iter().map(|thread| match thread.join() {
             Ok(outcome) => outcome,
             Err(panic) => std::panic::resume_unwind(panic),
         });
-        ended.fold(Ok(()), Result::and)
+        outcomes.fold(Ok(()), Result::and)
     })?;
+    ended.finish_and_clear();
     printer.into_inner().unwrap_or_else(PoisonError::into_inner).finish()
 }
 
-fn settings(options: &SimOptions) -> Result<Settings, Failure> {
-    let mut settings = Settings::default();
-    if WORKLOADS.iter().any(|(name, _)| *name == options.scenario) {
-        settings.set("workload", &options.scenario)?;
-    } else {
-        let text = read(Path::new(&options.scenario))?;
-        settings.read(&text).map_err(|error| Failure::file(&options.scenario, error))?;
-    }
-    for (name, value) in &options.settings.0 {
-        settings.set(name, value).map_err(Failure::Flag)?;
-    }
-    if let Some(path) = &options.matrix {
-        settings.set_matrix(read(path)?);
-    }
-    traced(options, &mut settings)?;
-    if let Some(path) = &options.distribution {
-        let outcome = settings.set_sizes(&read(path)?);
-        outcome.map_err(|error| Failure::file(path.display(), error))?;
-    }
-    Ok(settings)
-}
-
-/// Reads the files of a trace.
-fn traced(options: &SimOptions, settings: &mut Settings) -> Result<(), Failure> {
-    let (files, name) = (&options.files, settings.workload());
-    if name != "trace" {
-        return match (files.first(), &options.format) {
-            (Some(path), _) => {
-                let path = path.display();
-                Err(Failure::usage(format!("{path}: only trace takes a file, not {name}")))
-            }
-            (None, Some(format)) => Err(Failure::usage(format!(
-                "--format {format}: only trace has formats, not {name}: leave it out"
-            ))),
-            (None, None) => Ok(()),
-        };
-    }
-    if files.is_empty() {
-        return Ok(());
-    }
-    let names: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
-    let contents = files.iter().map(|path| {
-        input::read(path, TRACE_BYTES_MAX)
-            .map_err(|error| Failure::usage(format!("{} cannot be read: {error}", path.display())))
-    });
-    let contents: Vec<Vec<u8>> = contents.collect::<Result<_, _>>()?;
-    let inputs = names.iter().zip(&contents).map(|(name, bytes)| Input { name, bytes });
-    let inputs: Vec<Input<'_>> = inputs.collect();
-    let chosen = options.format.as_deref();
-    let format = Format::NAMES.iter().find(|(name, _)| Some(*name) == chosen);
-    let trace = read_trace(&inputs, format.map(|(_, format)| *format))?;
-    settings.set_traced(trace);
-    Ok(())
-}
-
-fn read(path: &Path) -> Result<String, Failure> {
-    input::read_text(path).map_err(|error| {
-        let known = WORKLOADS.map(|(name, _)| name).join(", ");
-        let path = path.display();
-        Failure::usage(format!("{path} cannot be read: {error}. Workloads are {known}"))
-    })
-}
-
-fn run_one(
-    options: &SimOptions,
-    settings: &Settings,
-    seed: u64,
-    shown: bool,
-) -> Result<Outcome, Failure> {
-    let begun = Instant::now();
+/// The scenario of a run.
+fn scenario(options: &SimOptions, settings: &Settings, seed: u64) -> Result<Scenario, Failure> {
     let mut scenario = settings.build(seed)?;
     if let Some(tap) = &options.pcap {
         scenario.tap = Some((port(&scenario, tap)?, CAPTURED));
@@ -332,6 +287,17 @@ fn run_one(
             "--trace is of Fairway's congestion control: leave it out, or --stack",
         ));
     }
+    Ok(scenario)
+}
+
+fn run_one(
+    options: &SimOptions,
+    settings: &Settings,
+    seed: u64,
+    shown: bool,
+) -> Result<Outcome, Failure> {
+    let begun = Instant::now();
+    let scenario = scenario(options, settings, seed)?;
     let configuration = settings.configuration(&scenario);
     let (ranks, group) = (scenario.ranks(), scenario.group.clone());
     let mut simulation = Simulation::new(scenario, options.cores)?;
@@ -339,10 +305,18 @@ fn run_one(
     if trace.is_some() {
         simulation.set_trace(TRACED);
     }
-    let bar = if shown { bar(simulation.progress().bytes) } else { ProgressBar::hidden() };
+    let bar = if shown {
+        progress::of_part(simulation.progress().bytes, "0 us simulated")
+    } else {
+        ProgressBar::hidden()
+    };
     let mut samples = Samples::new(options, seed);
     let mut windows = 0;
-    while simulation.step() {
+    loop {
+        samples.take(&simulation)?;
+        if !simulation.step() {
+            break;
+        }
         windows += 1;
         if windows % WINDOWS == 0 {
             let progress = simulation.progress();
@@ -353,11 +327,8 @@ fn run_one(
             let dropped = simulation.take_trace(|host, record| trace.add(host, record));
             trace.dropped = dropped;
         }
-        samples.take(options, &simulation);
     }
-    if let Some(history) = &mut samples.history {
-        history.end(&simulation);
-    }
+    samples.end(&simulation)?;
     bar.finish_and_clear();
     trace.map_or(Ok(()), TraceFile::finish)?;
     if let Some(tap) = &options.pcap {
@@ -369,7 +340,9 @@ fn run_one(
     let network = &simulation.scenario().network;
     let line_megabits = network.links[0].megabits * u64::from(network.wires());
     let shortfall = results::missing(&simulation, report.failed);
-    let (series, history) = ((samples.series, samples.streams.lines), samples.history);
+    let streams = samples.streams.map(|streams| streams.lines);
+    let series = (samples.series.unwrap_or_default(), streams.unwrap_or_default());
+    let history = samples.history;
     Ok(Outcome {
         report,
         wall,
@@ -390,43 +363,6 @@ fn policies(scenario: &Scenario) -> String {
     match &scenario.policy {
         Some(policies) => policies.to_string(),
         None => scenario.default_policy().to_string(),
-    }
-}
-
-/// What is recorded of a run while it goes on.
-struct Samples {
-    seed: u64,
-    /// Time between two lines, in picoseconds.
-    every: u64,
-    series: String,
-    /// Time and placed bytes of the last line.
-    sampled: (u64, u64),
-    streams: StreamSeries,
-    history: Option<History>,
-}
-
-impl Samples {
-    fn new(options: &SimOptions, seed: u64) -> Samples {
-        Samples {
-            seed,
-            every: options.series_every.as_nanos() as u64 * 1000,
-            series: String::new(),
-            sampled: (0, 0),
-            streams: StreamSeries::new(seed),
-            history: options.plot.as_ref().map(|_| History::default()),
-        }
-    }
-
-    fn take(&mut self, options: &SimOptions, simulation: &Simulation) {
-        if options.series.is_some() {
-            sample(simulation, self.seed, self.every, &mut self.sampled, &mut self.series);
-        }
-        if options.stream_series.is_some() {
-            self.streams.sample(simulation, self.every);
-        }
-        if let Some(history) = &mut self.history {
-            history.sample(simulation);
-        }
     }
 }
 
@@ -458,43 +394,4 @@ fn port(scenario: &Scenario, tap: &Tap) -> Result<u32, Failure> {
             hosts - 1
         ))
     })
-}
-
-/// Adds a line to the series, if it is due; `sampled` holds the time and the bytes of the last
-/// line.
-fn sample(
-    simulation: &Simulation,
-    seed: u64,
-    every: u64,
-    sampled: &mut (u64, u64),
-    series: &mut String,
-) {
-    if simulation.progress().now_ps < sampled.0 + every {
-        return;
-    }
-    let sample = simulation.sample();
-    let (span, bytes) = (sample.now_ps - sampled.0, sample.placed_bytes - sampled.1);
-    let rate = bytes as f64 * 8e3 / span as f64;
-    *sampled = (sample.now_ps, sample.placed_bytes);
-    series.push_str(&format!(
-        "{seed},{},{},{rate:.3},{},{},{},{},{},{},{}\n",
-        us(sample.now_ps),
-        sample.placed_bytes,
-        sample.in_flight,
-        sample.waiting_bytes,
-        sample.longest_bytes,
-        sample.longest_port,
-        sample.paused_ports,
-        sample.dropped,
-        sample.completed,
-    ));
-}
-
-fn bar(bytes: u64) -> ProgressBar {
-    let bar = ProgressBar::new(bytes);
-    let template = "{percent:>3}% {wide_bar} {msg}, {eta} left";
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
-    bar
 }

@@ -1,7 +1,6 @@
 //! Output of `fairway sim`: text or JSON for each seed, and files of lines.
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use fairway_sim::{FlowResult, Report, Simulation, Stack};
 use serde_json::{Value, json};
@@ -10,6 +9,7 @@ use super::picture::{self, Run};
 use super::sweep::{self, Combination};
 use super::{Outcome, SimOptions, configuration, group, operations, streams};
 use crate::failure::Failure;
+use crate::outputs::Draft;
 use crate::process;
 
 /// The first line of a file of flows.
@@ -41,9 +41,9 @@ impl Printer<'_> {
             json: options.json,
             early: std::collections::BTreeMap::new(),
             next: 0,
-            csv: Lines::create(options.csv.as_deref())?,
-            series: Lines::create(options.series.as_deref())?,
-            stream_series: Lines::create(options.stream_series.as_deref())?,
+            csv: Lines::new(options.csv.as_deref())?,
+            series: Lines::new(options.series.as_deref())?,
+            stream_series: Lines::new(options.stream_series.as_deref())?,
             completions: Vec::new(),
             combination: None,
             drawn: Vec::new(),
@@ -196,25 +196,19 @@ pub(super) fn missing(simulation: &Simulation, failed: u64) -> String {
 }
 
 /// A file of lines, if one was requested.
-struct Lines(Option<(PathBuf, std::io::BufWriter<std::fs::File>)>);
+struct Lines(Option<Draft>);
 
 impl Lines {
-    fn create(path: Option<&Path>) -> Result<Lines, Failure> {
-        let Some(path) = path else { return Ok(Lines(None)) };
-        let file = std::fs::File::create(path)
-            .map_err(|error| Failure::io(format!("create {}", path.display()), &error))?;
-        Ok(Lines(Some((path.to_owned(), std::io::BufWriter::new(file)))))
+    fn new(path: Option<&Path>) -> Result<Lines, Failure> {
+        path.map(Draft::new).transpose().map(Lines)
     }
 
     fn write(&mut self, lines: &str) -> Result<(), Failure> {
-        let Some((path, file)) = &mut self.0 else { return Ok(()) };
-        file.write_all(lines.as_bytes())
-            .map_err(|error| Failure::io(format!("write {}", path.display()), &error))
+        self.0.as_mut().map_or(Ok(()), |draft| draft.write(lines))
     }
 
     fn finish(&mut self) -> Result<(), Failure> {
-        let Some((path, file)) = &mut self.0 else { return Ok(()) };
-        file.flush().map_err(|error| Failure::io(format!("write {}", path.display()), &error))
+        self.0.take().map_or(Ok(()), Draft::finish)
     }
 }
 

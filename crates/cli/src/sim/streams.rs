@@ -23,13 +23,9 @@ impl StreamSeries {
         StreamSeries { seed, lines: String::new(), at: 0, bytes: Vec::new() }
     }
 
-    /// Adds a line for each stream, if it is due. Missing values are empty; values of paths are
-    /// separated by semicolons.
-    pub(super) fn sample(&mut self, simulation: &Simulation, every: u64) {
-        let now = simulation.progress().now_ps;
-        if now < self.at + every {
-            return;
-        }
+    /// Adds a line for each stream, with the time `now`. Missing values are empty; values of paths
+    /// are separated by semicolons.
+    pub(super) fn sample(&mut self, simulation: &Simulation, now: u64) {
         let samples = simulation.streams();
         self.bytes.resize(samples.len(), 0);
         let span = (now - self.at) as f64;

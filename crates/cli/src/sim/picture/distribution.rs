@@ -44,7 +44,7 @@ pub(super) fn by_seed(runs: &[Run]) -> Option<Panel> {
             series.push(curve(name, Style::Ideal, vec![ideal], (unit, factor), 1.0));
         }
     } else {
-        let name = String::from("each flow alone at link rate");
+        let name = String::from("flow alone at link rate");
         series.push(curve(name, Style::Ideal, first.alone.clone(), (unit, factor), 1.0));
         // Flows of one length that share nothing have the same bound.
         let differs = |bound: &f64| first.alone.last().is_none_or(|last| bound > last);

@@ -3,6 +3,7 @@
 use super::Run;
 use crate::plot::{Axis, Panel, Point, Series, Style};
 use crate::sim::results::middle;
+use crate::sim::sweep;
 
 /// Largest number of seeds that are marked on an axis.
 const SEEDS: usize = 32;
@@ -73,8 +74,9 @@ pub(super) fn over_values(runs: &[Run]) -> Vec<Panel> {
     let Some((name, _)) = runs.first().and_then(|run| run.combination.last()) else {
         return Vec::new();
     };
-    let values = distinct(runs.iter().filter_map(|run| run.combination.last()).map(|last| &last.1));
-    let places = Places::new(&values);
+    let given = runs.iter().filter_map(|run| run.combination.last()).map(|last| &last.1);
+    let values = ascending(name, distinct(given));
+    let places = Places::new(name, &values);
     let lines = distinct(runs.iter().map(line).collect::<Vec<_>>().iter());
     let mut panels = Vec::new();
     for (title, metrics) in kinds(runs) {
@@ -168,7 +170,7 @@ fn last(run: &Run) -> &str {
 /// The values of all other settings that were swept.
 fn line(run: &Run) -> String {
     let others = run.combination.len().saturating_sub(1);
-    crate::sim::sweep::text(&run.combination[..others])
+    sweep::text(&run.combination[..others])
 }
 
 fn distinct<'a>(values: impl Iterator<Item = &'a String>) -> Vec<String> {
@@ -185,6 +187,17 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, 0.0), |(least, most), value| (value.min(least), value.max(most)))
 }
 
+/// The values in the order of their numbers, so that a line through them goes in one direction;
+/// values that are no numbers stay as they are.
+fn ascending(name: &str, mut values: Vec<String>) -> Vec<String> {
+    let number_of = |value: &String| sweep::number(name, value);
+    if values.iter().all(|value| number_of(value).is_some()) {
+        let order = |value: &String| number_of(value).unwrap_or_default();
+        values.sort_by(|left, right| order(left).total_cmp(&order(right)));
+    }
+    values
+}
+
 /// Where the values of a setting are on the axis.
 struct Places {
     at: Vec<f64>,
@@ -193,8 +206,9 @@ struct Places {
 
 impl Places {
     /// Numbers have the places of numbers, other values come one after the other.
-    fn new(values: &[String]) -> Places {
-        let numbers: Option<Vec<f64>> = values.iter().map(|value| parsed(value)).collect();
+    fn new(name: &str, values: &[String]) -> Places {
+        let numbers = values.iter().map(|value| sweep::number(name, value));
+        let numbers: Option<Vec<f64>> = numbers.collect();
         let Some(at) = numbers else {
             let at = (0..values.len()).map(|at| at as f64).collect();
             return Places { at, is_log: false };
@@ -204,29 +218,7 @@ impl Places {
     }
 
     fn axis(&self, name: &str, values: &[String]) -> Axis {
-        let mut ticks: Vec<(f64, String)> =
-            self.at.iter().copied().zip(values.iter().cloned()).collect();
-        ticks.sort_unstable_by(|left, right| left.0.total_cmp(&right.0));
+        let ticks = self.at.iter().copied().zip(values.iter().cloned()).collect();
         Axis { label: name.to_owned(), is_log: self.is_log, ticks, from_zero: false }
     }
-}
-
-/// The number of a text such as `16`, `64K`, `0.1%`, `400G` or `10us`; `None` for a word.
-fn parsed(text: &str) -> Option<f64> {
-    let end = text.find(|character: char| !character.is_ascii_digit() && character != '.');
-    let (digits, unit) = text.split_at(end.unwrap_or(text.len()));
-    let factor = match unit {
-        "" => 1.0,
-        "K" | "k" => 1024.0,
-        "M" => 1024.0 * 1024.0,
-        "G" => 1024.0 * 1024.0 * 1024.0,
-        "%" => 0.01,
-        "ps" => 1e-6,
-        "ns" => 1e-3,
-        "us" => 1.0,
-        "ms" => 1e3,
-        "s" => 1e6,
-        _ => return None,
-    };
-    Some(digits.parse::<f64>().ok()? * factor)
 }
