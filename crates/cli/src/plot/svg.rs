@@ -15,9 +15,10 @@ const ABOVE: f64 = 40.0;
 const BELOW: f64 = 56.0;
 /// Height of a row of bars, if there are many.
 const ROW: f64 = 12.0;
-/// Characters of a line of the command, and of a name in a legend.
+/// Characters of a line of the command, and of a name in a legend: names have 190 pixels, and a
+/// character has about 7.
 const COMMAND: usize = 125;
-const NAME: usize = 30;
+const NAME: usize = 26;
 /// Largest number of points with a title in a line; more would be closer than a pixel.
 const TITLES: usize = 640;
 
@@ -83,6 +84,7 @@ fn panel(text: &mut String, panel: &Panel, top: f64) {
     );
     axes(text, panel, (&x, &y), (top + ABOVE, bottom));
     let mut colours = COLOURS.iter().cycle();
+    let names = legend_names(&panel.series);
     for (number, series) in panel.series.iter().enumerate() {
         let colour = match series.style {
             Style::Ideal | Style::Bound => GREY,
@@ -92,7 +94,8 @@ fn panel(text: &mut String, panel: &Panel, top: f64) {
         push(text, format_args!("<g class=\"series\" data-name=\"{name}\">\n"));
         draw(text, series, (&x, &y), colour);
         text.push_str("</g>\n");
-        legend(text, series, colour, (right + 16.0, top + ABOVE + 18.0 * number as f64));
+        let place = (right + 16.0, top + ABOVE + 18.0 * number as f64);
+        legend(text, series, &names[number], colour, place);
     }
     text.push_str("</g>\n");
 }
@@ -210,9 +213,44 @@ fn bars(text: &mut String, series: &Series, (x, y): (&Scale, &Scale), colour: &s
     }
 }
 
-fn legend(text: &mut String, series: &Series, colour: &str, (x, y): (f64, f64)) {
+/// The names of series as a legend has room for them. If one is too long, the parts that all of
+/// them have are left out, and then the end.
+fn legend_names(series: &[Series]) -> Vec<String> {
+    let is_result = |one: &&Series| !matches!(one.style, Style::Ideal | Style::Bound);
+    let results: Vec<&str> = series.iter().filter(is_result).map(|one| one.name.as_str()).collect();
+    let is_long = results.iter().any(|name| name.chars().count() > NAME);
+    let is_common = |part: &str| {
+        let is_in = |name: &&str| parts(name).any(|other| bare(other) == bare(part));
+        // A separator alone belongs to the part before it.
+        !bare(part).is_empty() && results.iter().all(is_in)
+    };
+    let name = |one: &Series| {
+        if !is_long || results.len() < 2 || !is_result(&one) {
+            return shorten(&one.name, NAME);
+        }
+        let own: String = parts(&one.name).filter(|part| !is_common(part)).collect();
+        let own = if bare(&own).is_empty() { one.name.as_str() } else { bare(&own).trim_start() };
+        shorten(own, NAME)
+    };
+    series.iter().map(name).collect()
+}
+
+/// Characters that end a part of a name.
+const ENDS: [char; 4] = [' ', ',', ':', ';'];
+
+/// The parts of a name, each with the character that ends it.
+fn parts(name: &str) -> impl Iterator<Item = &str> {
+    name.split_inclusive(ENDS)
+}
+
+/// A part without the characters at its end that separate it from the next one.
+fn bare(part: &str) -> &str {
+    part.trim_end_matches(ENDS)
+}
+
+fn legend(text: &mut String, series: &Series, short: &str, colour: &str, (x, y): (f64, f64)) {
     let dashes = dashes(series.style);
-    let (short, whole) = (escape(&shorten(&series.name, NAME)), escape(&series.name));
+    let (short, whole) = (escape(short), escape(&series.name));
     push(
         text,
         format_args!(

@@ -134,3 +134,36 @@ fn unknown_ending_names_the_known_ones() {
     }
     assert!(file("a.SVG").is_ok() && file("b/a.htm").is_ok());
 }
+
+/// Names of series in the legend.
+fn legend(names: &[&str]) -> Vec<String> {
+    let series = names.iter().map(|name| Series {
+        name: (*name).to_owned(),
+        style: Style::Marks,
+        points: vec![Point::new(1.0, 1.0, String::new())],
+    });
+    let (x, y) = (Axis::linear("a"), Axis::linear("b"));
+    let panel = Panel { title: String::from("p"), x, y, series: series.collect() };
+    let text = document(&picture(vec![panel]));
+    let root = Document::parse(&text).expect("XML");
+    let entries = of_class(&root, "legend");
+    let shown = entries.iter().filter_map(|entry| entry.last_element_child()?.text());
+    shown.map(str::to_owned).collect()
+}
+
+#[test]
+fn long_names_of_a_legend_are_told_apart_and_fit() {
+    let policies = ["policy cc=nscc,path=reps:late=avoid", "policy cc=swift,path=reps:late=avoid"];
+    assert_eq!(legend(&policies), ["cc=nscc", "cc=swift"]);
+    let metrics = [
+        "median, policy cc=a,path=reps:late",
+        "median, policy cc=b,path=reps:late",
+        "99 %, policy cc=a,path=reps:late",
+    ];
+    assert_eq!(legend(&metrics), ["median, cc=a", "median, cc=b", "99 %, cc=a"]);
+    let short = ["median, nodes 8", "median, nodes 16"];
+    assert_eq!(legend(&short), short, "short names stay whole");
+    let long = "a".repeat(40);
+    let shown = legend(&[&long]);
+    assert_eq!(shown[0].chars().count(), 26);
+}
