@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::process::{Child, Command};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::failure::Failure;
@@ -16,14 +16,31 @@ static STOPPED: AtomicI32 = AtomicI32::new(-1);
 /// The signal that has set [`STOP`]; 0 if none has.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
-/// Makes SIGINT and SIGTERM set a flag instead of ending the process. A second signal ends it.
+/// Time of the first signal, in milliseconds of the monotonic clock.
+static FIRST_MS: AtomicU64 = AtomicU64::new(0);
+
+/// True if further signals do not end the process.
+static HELD: AtomicBool = AtomicBool::new(false);
+
+/// Time after the first signal within which further ones are taken for the same: `timeout` sends a
+/// signal to the process and then to its group, and a terminal may do the same.
+const REPEATED_MS: u64 = 1000;
+
+/// Makes SIGINT and SIGTERM set a flag instead of ending the process. A signal that comes more than
+/// [`REPEATED_MS`] after the first ends it, unless [`hold_signals`] was called.
 pub(crate) fn catch_signals() {
     extern "C" fn handle(signal: libc::c_int) {
+        let now = now_ms();
         SIGNAL.store(signal, Ordering::Release);
         if STOP.swap(true, Ordering::AcqRel) {
-            // SAFETY: async-signal-safe, and never returns.
-            unsafe { libc::_exit(128 + signal) };
+            let first = FIRST_MS.load(Ordering::Acquire);
+            if !HELD.load(Ordering::Acquire) && is_another(first, now) {
+                // SAFETY: async-signal-safe, and never returns.
+                unsafe { libc::_exit(128 + signal) };
+            }
+            return;
         }
+        FIRST_MS.store(now, Ordering::Release);
         let one = 1_u64.to_ne_bytes();
         // SAFETY: async-signal-safe; 8 bytes of ours. Without a descriptor it fails, which is fine.
         unsafe { libc::write(STOPPED.load(Ordering::Acquire), one.as_ptr().cast(), one.len()) };
@@ -35,6 +52,26 @@ pub(crate) fn catch_signals() {
         // SAFETY: the handler only touches atomics, and calls what a handler may call.
         unsafe { libc::signal(signal, handler) };
     }
+}
+
+/// Makes further signals wait for the clean-up that the first one has requested, for commands that
+/// would leave behind what they have made in the system.
+pub(crate) fn hold_signals() {
+    HELD.store(true, Ordering::Release);
+}
+
+/// True if a signal at `now` is another request, and not the first one repeated.
+fn is_another(first_ms: u64, now_ms: u64) -> bool {
+    // 0 while the first one is still being handled.
+    first_ms != 0 && now_ms.saturating_sub(first_ms) > REPEATED_MS
+}
+
+/// Milliseconds of the monotonic clock, in a way that handlers of signals may use.
+fn now_ms() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: async-signal-safe; there is room for the answer.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }
 
 /// Makes a write past the longest length of a file (`ulimit -f`) fail with EFBIG instead of ending
@@ -234,6 +271,36 @@ mod tests {
         assert_eq!(running_threads("8.95 8.88 5.76 7/345 13232\n"), Some(7));
         assert_eq!(running_threads("8.95 8.88 5.76"), None);
         assert!(running_threads(&std::fs::read_to_string("/proc/loadavg").unwrap()) >= Some(1));
+    }
+
+    #[test]
+    fn signal_within_a_second_is_the_first_one_repeated() {
+        let repeated = [(5_000, 5_000), (5_000, 6_000), (0, 6_000)];
+        assert!(repeated.iter().all(|(first, now)| !is_another(*first, *now)));
+        assert!(is_another(5_000, 6_001));
+    }
+
+    /// Runs in a child process, because the flags belong to the process.
+    #[test]
+    fn held_signals_end_nothing_before_the_clean_up() {
+        // SAFETY: the child calls only what may be called in a signal's handler, too.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0);
+        if child == 0 {
+            catch_signals();
+            hold_signals();
+            // SAFETY: likewise. The first signal seems to be of long ago.
+            unsafe {
+                libc::raise(libc::SIGTERM);
+                FIRST_MS.store(1, Ordering::Release);
+                libc::raise(libc::SIGTERM);
+                libc::_exit(i32::from(!stopping()));
+            }
+        }
+        let mut status = 0;
+        // SAFETY: a child that has not been waited for; room for its status.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "status {status:#x}");
     }
 
     /// Runs in a child process, because the flag belongs to the process.

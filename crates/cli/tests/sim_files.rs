@@ -206,3 +206,16 @@ fn intervals_without_length_or_series_are_refused() {
     let many = run(&[&cut[..], &["--fail=host-0@1us"]].concat());
     many.fails(2, &["--series-every 0.001us", "1000000", "--end"]);
 }
+
+#[test]
+fn setting_that_a_scenario_gives_twice_is_refused() {
+    let scratch = Scratch::new();
+    let file = scratch.text("a.scn");
+    std::fs::write(&file, "workload incast\nnodes 8\nbytes 4K\nnodes=16\n").expect("written");
+    let words = ["a.scn: line 4: nodes", "line 2"];
+    sim(&[&file], &[]).fails(2, &words);
+    fairway(&["emulate", "--topology", &file]).fails(2, &words);
+    let twice = "workload incast\nnodes 8\nbytes 4K\nfail 0-8@1us..2us\nfail 1-8@1us..2us\n";
+    std::fs::write(&file, twice).expect("written");
+    sim(&[&file], &[]).ok();
+}

@@ -4,6 +4,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use crate::args::EmulateOptions;
 use crate::failure::Failure;
 use crate::input;
 use crate::process;
+use crate::sim::inputs::check_once;
 
 /// Largest number of hosts, because each is a namespace.
 const HOSTS_MAX: u32 = 250;
@@ -40,6 +42,7 @@ const MTU: &str = "9000";
 pub(super) fn run(options: &EmulateOptions, file: &Path) -> Result<(), Failure> {
     let mut network = build(options, file)?;
     process::catch_signals();
+    process::hold_signals();
     let hosts = Hosts::make(&options.prefix, network.hosts())?;
     super::announce(&hosts.describe(), options.json)?;
     let mut program = None;
@@ -69,11 +72,17 @@ pub(super) fn run(options: &EmulateOptions, file: &Path) -> Result<(), Failure> 
 }
 
 fn build(options: &EmulateOptions, file: &Path) -> Result<Emulation, Failure> {
-    let text = input::read_text(file)
-        .map_err(|error| Failure::io(format!("read {}", file.display()), &error))?;
+    let text = input::read_text(file).map_err(|error| {
+        Failure::usage(format!(
+            "--topology {} cannot be read: {error}: name a file of settings, as `fairway sim` \
+             reads them",
+            file.display()
+        ))
+    })?;
     let mut settings = Settings::default();
     let here = |error: SettingsError| Failure::file(file.display(), error);
     settings.read(&text).map_err(here)?;
+    check_once(&text).map_err(|error| Failure::file(file.display(), error))?;
     for setting in &options.set {
         let (name, value) = setting.split_once('=').ok_or_else(|| {
             Failure::usage(format!("--set {setting}: NAME=VALUE is wanted, as routing=adaptive"))
@@ -168,6 +177,8 @@ fn ip(arguments: &[&str]) -> Result<(), Failure> {
     let output = Command::new("ip")
         .args(arguments)
         .stdin(Stdio::null())
+        // A terminal, and `timeout`, send signals to the whole group of this process.
+        .process_group(0)
         .output()
         .map_err(|error| Failure::io("run ip (of iproute2)", &error))?;
     if output.status.success() {
