@@ -233,7 +233,7 @@ pub(crate) struct PerfOptions {
     #[arg(long, value_parser = quantity::size, conflicts_with = "sizes")]
     pub(crate) size: Option<u64>,
 
-    /// Measure one row for each power of two from FIRST to LAST, as 2..8M
+    /// Measure one row for each size from FIRST to LAST, each twice the one before, as 2..8M
     #[arg(long, value_name = "FIRST..LAST", value_parser = quantity::sizes)]
     pub(crate) sizes: Option<(u64, u64)>,
 
@@ -421,15 +421,18 @@ pub(crate) struct EmulateOptions {
 
     /// Change a setting of the file, as routing=adaptive or link=1G; may be repeated
     #[arg(long, value_name = "NAME=VALUE", requires = "topology")]
+    #[arg(conflicts_with_all = ["listen", "to"])]
     pub(crate) set: Vec<String>,
 
     /// Call the namespaces PREFIX-0, PREFIX-1 and so on
     #[arg(long, value_name = "PREFIX", default_value = "fw", value_parser = net::prefix)]
+    #[arg(conflicts_with_all = ["listen", "to"])]
     pub(crate) prefix: String,
 
     /// Command to run in the emulated network, which ends with it; the variable FAIRWAY_NAMESPACES
     /// contains the names of the hosts
     #[arg(last = true, value_name = "COMMAND", requires = "topology")]
+    #[arg(conflicts_with_all = ["listen", "to"])]
     pub(crate) command: Vec<String>,
 
     /// Impairments of the paths, as delay=50us,loss=1% or 1:loss=5%;2:blackhole@2s..3s
@@ -440,12 +443,14 @@ pub(crate) struct EmulateOptions {
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 
-    /// End after this time instead of at Ctrl-C
+    /// End after this time instead of at Ctrl-C. With --topology, further signals are ignored until
+    /// the namespaces are removed; without it, one that comes more than a second after the first
+    /// ends the process at once
     #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
     pub(crate) duration: Option<Duration>,
 
     /// Most pairs of a client and a port at a time
-    #[arg(long, value_name = "N", default_value_t = 1024)]
+    #[arg(long, value_name = "N", default_value_t = 1024, conflicts_with = "topology")]
     pub(crate) flows: usize,
 
     /// Print the counters as a JSON object

@@ -5,7 +5,7 @@ mod frame;
 mod network;
 mod program;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -82,6 +82,13 @@ fn routes(listen: &PortRange, to: &PortRange) -> Result<Vec<(SocketAddr, SocketA
             to.address, to.address
         )));
     };
+    if first == 0 {
+        return Err(Failure::usage(format!(
+            "--to {}:{first}: nothing can be sent to port 0: write the server's, 1 to 65535, as \
+             {}:4800",
+            to.address, to.address
+        )));
+    }
     let (listen_first, listen_last) = listen.ports.unwrap_or((first, last));
     if listen_last - listen_first != last - first && listen_first != 0 {
         return Err(Failure::usage(format!(
@@ -96,12 +103,28 @@ fn routes(listen: &PortRange, to: &PortRange) -> Result<Vec<(SocketAddr, SocketA
             "--listen {listen} and --to {to} are of different families: use one family"
         )));
     }
+    if listen_first == first && is_same_place(listen, to) {
+        return Err(Failure::usage(format!(
+            "--listen {listen}, port {first}, and --to {to}, port {first}, are the same, so that \
+             the relay would send every packet to itself for ever: give --listen another port, as \
+             {listen}:0 for any"
+        )));
+    }
     let pair = |index: u16| {
         // Port 0 means any port for each address.
         let own = if listen_first == 0 { 0 } else { listen_first + index };
         (SocketAddr::new(listen, own), SocketAddr::new(to, first + index))
     };
     Ok((0..=last - first).map(pair).collect())
+}
+
+/// True if packets to `to` arrive at a socket that listens at `listen`, if the ports are the same.
+fn is_same_place(listen: IpAddr, to: IpAddr) -> bool {
+    let is_here = || UdpSocket::bind(SocketAddr::new(to, 0)).is_ok();
+    listen == to
+        || (listen.is_unspecified() && is_here())
+        // Linux sends packets without a destination to this host.
+        || (to.is_unspecified() && listen.is_loopback())
 }
 
 fn report(counters: &RelayCounters, as_json: bool) -> Result<(), Failure> {

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::Scratch;
+use common::{Running, Scratch, fairway};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -287,4 +287,60 @@ fn relay_prints_nothing_but_json_on_standard_output() {
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
     assert_eq!(report["forward"], 0, "{report}");
     assert!(error.contains("listening on 127.0.0.1:"), "{error}");
+}
+
+/// `timeout` sends its signal to the process and then to its group, and the second one ended the
+/// process before it had removed the namespaces.
+#[test]
+fn namespaces_are_removed_at_a_repeated_signal() {
+    if !is_possible() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let file = scratch.text("network.txt");
+    std::fs::write(&file, LEAF_SPINE).unwrap();
+    let prefix = format!("fwt{}sig", std::process::id());
+    let mut network = Running::start(&["emulate", "--prefix", &prefix, "--topology", &file]);
+    network.line(&format!("{prefix}-3"));
+    let number = network.child.id().to_string();
+    let signals = Command::new("kill").args(["-TERM", &number]).status();
+    assert!(signals.expect("kill runs").success());
+    // The second signal comes before the first one is noticed, or while namespaces are removed.
+    assert_eq!(network.end(), 0);
+    let left = std::fs::read_dir("/run/netns").unwrap().flatten();
+    let mut left = left.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    assert_eq!(left.find(|name| name.starts_with(&prefix)), None);
+}
+
+#[test]
+fn options_of_relay_and_topology_exclude_each_other() {
+    let relay = ["emulate", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9", "--duration", "1ms"];
+    for (more, word) in [
+        (&["--set", "loss=1%"][..], "--set"),
+        (&["--prefix", "fw"], "--prefix"),
+        (&["--", "false"], "COMMAND"),
+    ] {
+        fairway(&[&relay[..], more].concat()).fails(2, &[word, "cannot be used with"]);
+    }
+    let topology = ["emulate", "--topology", "network.txt", "--flows", "5"];
+    fairway(&topology).fails(2, &["--flows", "cannot be used with"]);
+    let missing = ["emulate", "--topology", "/nowhere/network.txt"];
+    fairway(&missing).fails(2, &["/nowhere/network.txt", "cannot be read", "fairway sim"]);
+}
+
+#[test]
+fn relay_that_could_reach_nothing_or_itself_is_refused() {
+    let relay = |listen: &str, to: &str| {
+        fairway(&["emulate", "--listen", listen, "--to", to, "--duration", "1ms"])
+    };
+    relay("127.0.0.1:0", "127.0.0.1:0").fails(2, &["--to 127.0.0.1:0", "1 to 65535"]);
+    for (listen, to) in [
+        ("127.0.0.1:4977", "127.0.0.1:4977"),
+        ("127.0.0.1", "127.0.0.1:4977"),
+        ("0.0.0.0", "127.0.0.1:4977-4978"),
+        ("[::1]:4977", "[::]:4977"),
+    ] {
+        relay(listen, to).fails(2, &["to itself", "4977", "another port"]);
+    }
+    relay("127.0.0.1:0", "127.0.0.1:9").ok();
 }
