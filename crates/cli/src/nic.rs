@@ -9,9 +9,11 @@ pub(crate) use options::NicOptions;
 
 use crate::failure::Failure;
 use crate::process;
+use crate::progress;
 use fairway_nicmodel::{
-    Config, Report, ServerUse, Stack, Verb, WorkloadKind, constants, run as run_model, state,
+    Config, Report, ServerUse, Stack, Verb, WorkloadKind, constants, run_with, state,
 };
+use indicatif::ProgressBar;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
@@ -28,6 +30,7 @@ pub(crate) fn run(options: &NicOptions) -> Result<(), Failure> {
     }
     let config = options.run.model.config()?;
     config.check()?;
+    options.run.check(&config)?;
     let by_queue = !config.oracle && matches!(config.verb, Verb::Read | Verb::Write);
     if config.stack == Stack::UbLdst && by_queue && config.workload == WorkloadKind::Bulk {
         let (verb, other) = match config.verb {
@@ -39,7 +42,13 @@ pub(crate) fn run(options: &NicOptions) -> Result<(), Failure> {
              the instruction"
         );
     }
-    let report = run_model(&config)?;
+    let bar = if options.json {
+        ProgressBar::hidden()
+    } else {
+        progress::of_part(config.ops, "operations")
+    };
+    let report = run_with(&config, |completed| bar.set_position(completed))?;
+    bar.finish_and_clear();
     let text = match (options.json, options.explain) {
         (true, _) => format!("{}\n", value(&config, &report)),
         (false, true) => table::explain(&config, &report),

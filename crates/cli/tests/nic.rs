@@ -171,6 +171,49 @@ fn impossible_options_are_refused_with_the_reason() {
 }
 
 #[test]
+fn options_without_effect_are_refused_with_what_they_are_for() {
+    for (line, words) in [
+        ("--order-percent 50", "--order-percent 50 has no effect in this run"),
+        ("--loss-of acks", "it is for --loss"),
+        ("--reads 4", "--workload share"),
+        ("--unfenced", "--workload share"),
+        ("--dispatch cpu", "--workload fanout"),
+        ("--skew 0.5", "ycsb-a to ycsb-f and zipf"),
+        ("--batch 100", "--concurrency 100 or more (it is 1)"),
+        ("--json --constants", "cannot be used with"),
+        ("--set retrain_share=2", "retrain_share=2: at most 1 share"),
+        ("--set port_kbytes=0 --hosts 3", "port_kbytes=0: 0.064 to"),
+        ("--sweep /nowhere/a.sweep", "/nowhere/a.sweep cannot be read"),
+    ] {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        let (status, _, error) = nic(&arguments);
+        assert_eq!(status, Some(2), "{line}: {error}");
+        assert!(error.contains(words), "{line}: {error}");
+    }
+    for line in [
+        "--order roi --order-percent 50",
+        "--loss 0.01 --loss-of acks",
+        "--stack ub-ldst --verb load --workload share --hosts 3 --reads 4 --unfenced",
+        "--workload zipf --skew 0.5",
+        "--batch 8 --concurrency 8",
+        "--set port_kbytes=0",
+    ] {
+        let arguments: Vec<&str> = line.split(' ').chain(["--ops", "20"]).collect();
+        let (status, _, error) = nic(&arguments);
+        assert_eq!(status, Some(0), "{line}: {error}");
+    }
+}
+
+#[test]
+fn operation_without_an_answer_fails_with_a_remedy() {
+    let run = ["--stack", "roce-bf", "--verb", "write", "--loss", "0.9", "--ops", "50"];
+    let (status, _, error) = nic(&run);
+    assert_eq!(status, Some(1), "{error}");
+    assert!(error.contains("RetryExceeded: no answer came"), "{error}");
+    assert!(error.contains("lower --loss") && error.contains("--constants"), "{error}");
+}
+
+#[test]
 fn a_read_of_the_stack_with_instructions_is_said_to_go_through_queues() {
     let (status, _, error) = nic(&["--stack", "ub-ldst", "--verb", "read", "--ops", "10"]);
     assert!(status == Some(0) && error.contains("as on ub-urma: --verb load"), "{error}");
@@ -181,7 +224,7 @@ fn a_read_of_the_stack_with_instructions_is_said_to_go_through_queues() {
 #[test]
 fn sweep_file_without_an_end_is_refused_with_the_limit() {
     let (status, _, error) = nic(&["--sweep", "/dev/zero"]);
-    assert_eq!(status, Some(1), "{error}");
+    assert_eq!(status, Some(2), "{error}");
     assert!(error.contains("/dev/zero") && error.contains("more than 256M bytes"), "{error}");
 }
 

@@ -4,7 +4,7 @@ mod operations;
 
 pub(crate) use operations::UB_MTU;
 
-use crate::constants::Constants;
+use crate::constants::{Constants, MOST};
 use crate::error::ConfigError;
 
 /// Largest latency of the wire, in nanoseconds: a second, as for the constants that are times.
@@ -438,6 +438,7 @@ impl Config {
             return Err(ConfigError::Reorder);
         }
         self.constants.check()?;
+        self.check_ports()?;
         if !self.oracle {
             within("jetties", self.jetties.into(), 1, 4096)?;
             within("connections", self.connections.into(), 1, 4096)?;
@@ -482,6 +483,19 @@ impl Config {
             return Err(ConfigError::PagingVerb);
         }
         Ok(())
+    }
+
+    /// Checks that the buffer of a switch's port has room for a packet, if there is a switch.
+    fn check_ports(&self) -> Result<(), ConfigError> {
+        if self.hosts == 2 || self.oracle || self.stack == Stack::Coherent {
+            return Ok(());
+        }
+        let is_bulk = matches!(self.workload, WorkloadKind::Bulk | WorkloadKind::Incast);
+        let packet = if is_bulk { self.payload.min(self.mtu).max(1) } else { 1 };
+        let (value, low) = (self.constants.port_kbytes, f64::from(packet) / 1000.0);
+        let name = "port_kbytes";
+        let fits = value >= low;
+        fits.then_some(()).ok_or(ConfigError::Constant { name, value, low, high: MOST })
     }
 
     /// Checks the options that are no integers.

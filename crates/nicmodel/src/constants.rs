@@ -65,6 +65,7 @@ impl Constants {
             let most = match unit {
                 "ns" | "bytes" | "cycles" => 1e9,
                 "us" => 1e6,
+                "share" => 1.0,
                 _ => MOST,
             };
             if value > most {

@@ -268,7 +268,10 @@ pub enum ModelError {
         error: roce::PostError,
     },
     /// An operation of the UB engine failed.
-    #[error("operation {id} ({verb:?}) failed: {status:?}")]
+    #[error(
+        "operation {id} ({verb:?}) failed: {status:?}: {}",
+        remedy(matches!(status, Status::PeerDead | Status::TimedOut))
+    )]
     UbFailed {
         /// Number of the operation.
         id: u64,
@@ -278,7 +281,10 @@ pub enum ModelError {
         status: Status,
     },
     /// An operation of the RoCE engine failed.
-    #[error("operation {id} ({verb:?}) failed: {status:?}")]
+    #[error(
+        "operation {id} ({verb:?}) failed: {status:?}: {}",
+        remedy(*status == roce::Status::RetryExceeded)
+    )]
     RoceFailed {
         /// Number of the operation.
         id: u64,
@@ -290,6 +296,17 @@ pub enum ModelError {
     /// All operations have stopped before the run is over.
     #[error("nothing is left to happen, and the run is not over: report it")]
     Stalled,
+}
+
+/// What to do about an operation that failed.
+fn remedy(is_unanswered: bool) -> &'static str {
+    if is_unanswered {
+        "no answer came before the NIC gave up, because packets were lost or took too long: take \
+         a lower --loss, --link-ns or --jitter, or values of --set that are nearer to the defaults \
+         (--constants)"
+    } else {
+        "report it, with the configuration"
+    }
 }
 
 /// Violations that must not occur in any configuration.

@@ -50,5 +50,5 @@ pub use constants::Constants;
 pub use error::{ConfigError, ConnectError, ModelError, Violation};
 pub use path::Phase;
 pub use report::{Report, ServerUse};
-pub use run::run;
+pub use run::{run, run_with};
 pub use world::PhaseSum;

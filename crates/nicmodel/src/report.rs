@@ -32,6 +32,11 @@ impl Times {
         self.under_way += 1;
     }
 
+    /// Number of operations that have completed.
+    pub(crate) fn completed(&self) -> u64 {
+        self.spans.len() as u64
+    }
+
     pub(crate) fn end(&mut self, now: u64, span: u64, bytes: u32) {
         self.advance(now);
         self.under_way -= 1;

@@ -59,13 +59,30 @@ const ARRIVAL: u64 = u64::MAX;
 /// # Errors
 /// Names the wrong option, or the violation that the model found.
 pub fn run(config: &Config) -> Result<Report, ModelError> {
+    run_with(config, |_| {})
+}
+
+/// Events of a run between two reports of its progress.
+const REPORT_EVERY: u32 = 1 << 16;
+
+/// Runs a configuration, and reports once in a while how many operations have completed. Runs of
+/// [`WorkloadKind::Setup`] report nothing.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(config: &Config, mut each: impl FnMut(u64)) -> Result<Report, ModelError> {
     config.check()?;
     if config.workload == WorkloadKind::Setup {
         return crate::setup::run(config);
     }
     let mut run = Run::new(config)?;
     run.start()?;
+    let mut events = 0_u32;
     while !run.is_over() {
+        events = events.wrapping_add(1);
+        if events.is_multiple_of(REPORT_EVERY) {
+            each(run.times.completed());
+        }
         if let Some(code) = run.world.step()? {
             run.woken(code)?;
         }

@@ -1,8 +1,10 @@
 //! The options of a run as they were given, so that they can be the defaults of others.
 
 use super::options::ModelOptions;
+use crate::failure::Failure;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use fairway_nicmodel::{Config, Ordering, WorkloadKind};
 
 /// The options that may stand beside other values of themselves.
 const REPEATED: [&str; 1] = ["set"];
@@ -21,6 +23,44 @@ impl GivenOptions {
         let is_given_again = |name: &str| !REPEATED.contains(&name) && given_again.contains(&name);
         let kept = self.given.iter().filter(|(name, _)| !is_given_again(name));
         kept.map(|(name, value)| word(name, value.as_deref())).collect()
+    }
+}
+
+impl GivenOptions {
+    /// Refuses given options that have no effect in a run of this configuration.
+    ///
+    /// # Errors
+    /// Names the option and its value, and what it is for.
+    pub(super) fn check(&self, config: &Config) -> Result<(), Failure> {
+        let shares = matches!(config.workload, WorkloadKind::Share { .. });
+        let fans_out = matches!(config.workload, WorkloadKind::Fanout { .. });
+        let draws = matches!(config.workload, WorkloadKind::Ycsb(_) | WorkloadKind::Zipf);
+        let fills = config.rate_mops.is_some() || config.batch <= config.concurrency;
+        let (flight, zipf) = (config.concurrency, "it is for --workload ycsb-a to ycsb-f and zipf");
+        let posts = format!(
+            "a list has at most as many work requests as are in flight: take --concurrency {} or \
+             more (it is {flight}), or a smaller --batch",
+            config.batch
+        );
+        let rules = [
+            ("order-percent", config.order != Ordering::None, "it is for --order"),
+            ("loss-of", config.loss > 0.0, "it is for --loss"),
+            ("reads", shares, "it is for --workload share"),
+            ("unfenced", shares, "it is for --workload share"),
+            ("dispatch", fans_out, "it is for --workload fanout"),
+            ("skew", draws, zipf),
+            ("batch", fills, &posts),
+        ];
+        let is_idle = |name: &str| rules.iter().find(|rule| rule.0 == name && !rule.1);
+        for (name, value) in &self.given {
+            if let Some((.., remedy)) = is_idle(name) {
+                let value = value.as_ref().map_or(String::new(), |value| format!(" {value}"));
+                return Err(Failure::usage(format!(
+                    "--{name}{value} has no effect in this run: leave it out; {remedy}"
+                )));
+            }
+        }
+        Ok(())
     }
 }
 

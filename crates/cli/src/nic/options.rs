@@ -26,7 +26,7 @@ pub(crate) struct NicOptions {
     pub(crate) json: bool,
 
     /// Show all constants with their sources, and end
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["json", "explain", "state"])]
     pub(crate) constants: bool,
 
     /// Show the size of the state of --jetties applications and --connections hosts, and end

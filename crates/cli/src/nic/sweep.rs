@@ -11,10 +11,11 @@ use super::{NicOptions, value};
 use crate::failure::Failure;
 use crate::input;
 use crate::process;
+use crate::progress;
 use crate::sim::sweep::list;
 use clap::Parser;
 use fairway_nicmodel::{Config, ModelError, run as run_model};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,8 +31,12 @@ struct Line {
 }
 
 pub(super) fn run(options: &NicOptions, path: &Path) -> Result<(), Failure> {
-    let text = input::read_text(path)
-        .map_err(|error| Failure::io(format!("read {}", path.display()), &error))?;
+    let text = input::read_text(path).map_err(|error| {
+        Failure::usage(format!(
+            "--sweep {} cannot be read: {error}: name a file with lines of options",
+            path.display()
+        ))
+    })?;
     let configs = configs(&text, &options.run)?;
     let next = AtomicUsize::new(0);
     let printer = Mutex::new(Printer::new(options.json, configs.len()));
@@ -68,7 +73,7 @@ struct Printer {
 
 impl Printer {
     fn new(json: bool, runs: usize) -> Printer {
-        let (early, bar) = (BTreeMap::new(), progress(runs as u64));
+        let (early, bar) = (BTreeMap::new(), progress::of_runs(runs as u64));
         Printer { json, bar, early, next: 0, failed: 0 }
     }
 
@@ -119,13 +124,6 @@ fn row(object: &Value) -> String {
         number("mops"),
         number("gbps"),
     )
-}
-
-fn progress(runs: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:40} {pos} of {len} runs, {eta} left")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    // The bar is drawn on stderr, and only if that is a terminal.
-    ProgressBar::new(runs).with_style(style)
 }
 
 /// Configurations of all runs of a sweep file.
