@@ -72,7 +72,7 @@ pub(crate) struct CollectiveOptions {
     #[arg(long, value_parser = quantity::size, conflicts_with = "sizes")]
     size: Option<u64>,
 
-    /// Measure one row for each power of two from FIRST to LAST, as 8..256M
+    /// Measure one row for each size from FIRST to LAST, each twice the one before, as 8..256M
     #[arg(long, value_name = "FIRST..LAST", value_parser = quantity::sizes)]
     sizes: Option<(u64, u64)>,
 

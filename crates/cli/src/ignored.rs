@@ -5,6 +5,8 @@ use clap::ArgMatches;
 use clap::error::{Error, ErrorKind};
 use clap::parser::ValueSource;
 
+use fairway::Policies;
+
 use crate::failure::Failure;
 
 /// Options of a command that have no effect with another option, or without it.
@@ -75,9 +77,35 @@ const RULES: &[Rule] = &[
     },
 ];
 
+/// Options of `fairway perf` that name a policy, as `--policy KIND=NAME` does, and their kinds.
+const POLICIES: [(&str, &str); 4] =
+    [("cc", "cc"), ("path", "path"), ("loss_detector", "loss"), ("sched", "sched")];
+
+/// Refuses an option that names a policy of a kind that `--policy` also names.
+fn check_policies(matches: &ArgMatches) -> Result<(), Failure> {
+    let text = matches.get_raw("policy").into_iter().flatten().next();
+    let Some(text) = text.map(|text| text.to_string_lossy().into_owned()) else { return Ok(()) };
+    let usual = Policies::default().to_string();
+    for (id, kind) in POLICIES.iter().filter(|(id, _)| given(matches, id)) {
+        let label = format!("{kind}=");
+        let Some(item) = usual.split(',').find(|item| item.starts_with(&label)) else { continue };
+        // Policies cannot be parsed if there are two of a kind.
+        if format!("{text},{item}").parse::<Policies>().is_err() {
+            return Err(Failure::usage(format!(
+                "{} and --policy {text} both name a policy of the kind {kind}: give it once",
+                shown(matches, id)
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses options without effect.
 pub(crate) fn check(matches: &ArgMatches) -> Result<(), Failure> {
     let Some((command, matches)) = matches.subcommand() else { return Ok(()) };
+    if command == "perf" {
+        check_policies(matches)?;
+    }
     for rule in RULES.iter().filter(|rule| rule.command == command) {
         if given(matches, rule.option) != rule.with {
             continue;

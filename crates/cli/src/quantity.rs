@@ -25,6 +25,9 @@ pub(crate) enum ValueError {
         "'{0}' is no time in which anything can be measured: write more than 0, as 5s or 200ms"
     )]
     ZeroTime(String),
+    /// An interval between two looks at running programs is too short.
+    #[error("'{0}' is too short, because each look takes time of the programs: 10ms or more")]
+    Interval(String),
     /// A rate is expected.
     #[error("'{0}' is no rate: write bits per second, as 10Gbps or 400Mbps")]
     Rate(String),

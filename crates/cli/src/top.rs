@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::process;
-use crate::quantity;
+use crate::quantity::{self, ValueError};
 
 mod rates;
 mod screen;
@@ -35,7 +35,7 @@ pub(crate) struct TopOptions {
     pid: Option<u32>,
 
     /// Length of an interval, at least 10ms
-    #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "1s")]
+    #[arg(long, value_name = "TIME", value_parser = interval, default_value = "1s")]
     interval: Duration,
 
     /// Number of intervals after which to end
@@ -54,9 +54,15 @@ pub(crate) struct TopOptions {
 /// The shortest interval, so that the watched programs are not slowed down.
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
 
+/// Parses the length of an interval.
+fn interval(text: &str) -> Result<Duration, ValueError> {
+    let span = quantity::duration(text)?;
+    if span < INTERVAL_MIN { Err(ValueError::Interval(text.to_owned())) } else { Ok(span) }
+}
+
 pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
     process::catch_signals();
-    let interval = options.interval.max(INTERVAL_MIN);
+    let interval = options.interval;
     let is_screen = !options.json && std::io::stdout().is_terminal();
     let answered = sample(options.pid)?.filter(|samples| !samples.is_empty());
     let mut before = answered.ok_or_else(|| no_statistics(options.pid))?;

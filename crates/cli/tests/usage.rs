@@ -54,6 +54,13 @@ const WRONG_USAGE: &[(&[&str], &[&str])] = &[
     (&["perf", "write", "--pin", "999"], &["999", "choose from"]),
     (&["perf", "write", "--prometheus", "here"], &["'here'", "9400"]),
     (&["top", "--interval", "1"], &["'1'", "200ms"]),
+    (&["top", "--interval", "9ms"], &["'9ms'", "10ms or more"]),
+    (&["top", "--interval", "0s"], &["'0s'", "10ms or more"]),
+    (&["perf", "write", "--cc", "fixed", "--policy", "cc=swift"], &["--cc fixed", "cc=swift"]),
+    (&["perf", "write", "--loss-detector", "rack", "--policy", "loss=sack"], &["kind loss"]),
+    (&["perf", "write", "--emulate", "loss=1%,loss=2%"], &["'loss=2%'", "once"]),
+    (&["perf", "write", "--buffer", "1"], &["--buffer 1", "8388608 bytes", "leave --buffer out"]),
+    (&["perf", "write", "--latency", "--buffer", "8"], &["--buffer 8", "uses 8 of them"]),
     (&["perf", "write", "--ping-pong", "--latency"], &["--ping-pong", "send"]),
     (&["perf", "--server", "write"], &["--server", "OPERATION"]),
     (

@@ -114,7 +114,10 @@ fn tenant(text: &str) -> Result<(u16, u16), ValueError> {
 }
 
 impl FlowOptions {
-    /// The policies in `policy`, replaced where an option names one.
+    /// The policies in `policy`, together with those that options name.
+    ///
+    /// # Errors
+    /// If `policy` and an option name a policy of the same kind, or if one is wrong.
     pub(crate) fn policy(&self, policy: Option<Policies>) -> Result<Option<Policies>, Failure> {
         let chosen = [
             ("cc", &self.cc),

@@ -20,6 +20,7 @@ use crate::net::{self, PERF};
 use crate::outcome::Reason;
 use crate::paths::{DeadPaths, Progress, STANDSTILL, Watch, crossed};
 use crate::printable::printable_reason;
+use crate::quantity::show_size;
 use crate::trace::{AtSignal, Tracer};
 
 /// Default number of operations in flight.
@@ -133,7 +134,33 @@ fn sizes(options: &PerfOptions, operation: Operation) -> Result<Vec<u64>, Failur
         })?;
     }
     let doubling = std::iter::successors(Some(first), |size| size.checked_mul(2));
-    Ok(doubling.take_while(|size| *size <= last).collect())
+    let sizes: Vec<u64> = doubling.take_while(|size| *size <= last).collect();
+    sizes.iter().try_for_each(|size| check_buffer(options, *size))?;
+    Ok(sizes)
+}
+
+/// Checks that the memory of `--buffer`, if it is given, holds the messages of this size.
+fn check_buffer(options: &PerfOptions, size: u64) -> Result<(), Failure> {
+    let (_, least) = depth_and_slots(options, size);
+    let bytes = least * Slots::stride(size);
+    match options.buffer {
+        Some(buffer) if buffer < bytes => Err(Failure::usage(format!(
+            "--buffer {}: a run with messages of {size} bytes uses {least} of them in turn, which \
+             take {bytes} bytes: give that or more, or leave --buffer out",
+            show_size(buffer)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Number of operations of `size` bytes in flight, and the least number of messages in memory.
+fn depth_and_slots(options: &PerfOptions, size: u64) -> (u64, u64) {
+    let depth = match (options.latency, options.depth) {
+        (true, _) => 1,
+        (false, Some(depth)) => u64::from(depth),
+        (false, None) => DEPTH.min(IN_FLIGHT_BYTES / size).max(1),
+    };
+    (depth, if options.latency { u64::from(LATENCY_SLOTS) } else { depth })
 }
 
 /// Measures one row.
@@ -244,12 +271,7 @@ pub(super) fn plan(
             link.peer.mtu()
         )));
     }
-    let depth = match (options.latency, options.depth) {
-        (true, _) => 1,
-        (false, Some(depth)) => u64::from(depth),
-        (false, None) => DEPTH.min(IN_FLIGHT_BYTES / size).max(1),
-    };
-    let least = if options.latency { u64::from(LATENCY_SLOTS) } else { depth };
+    let (depth, least) = depth_and_slots(options, size);
     let slots = match options.buffer {
         Some(buffer) => (buffer / Slots::stride(size)).max(least).min(u64::from(SLOTS_MAX)),
         None => least,

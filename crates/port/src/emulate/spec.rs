@@ -169,6 +169,8 @@ const POSITIONS: &str = "a number of packets from 0 to 65535";
 const RATE: &str = "bits per second such as 10G or 2.5Gbps, above zero and at most 1000T";
 const SIZE: &str = "a number of bytes such as 4096, 256K or 1M";
 const WINDOW: &str = "a span such as 2s..3s, ending after it starts, or 2s.. for no end";
+const ONCE: &str = "possible, because this part has the same setting before: give each once for the \
+                    same paths";
 const PATH: &str = "a path number or * before the colon";
 
 impl FromStr for Spec {
@@ -182,8 +184,16 @@ impl FromStr for Spec {
                 Some((path, settings)) => (parse_path(path.trim())?, settings),
             };
             let mut clause = Clause { path, settings: Settings::default() };
-            for setting in settings.split(',') {
-                clause.settings.set(setting.trim())?;
+            let mut keys: Vec<&str> = Vec::new();
+            for setting in settings.split(',').map(str::trim) {
+                clause.settings.set(setting)?;
+                // Without a key it is a blackhole, of which there may be several.
+                let Some((key, _)) = setting.split_once('=') else { continue };
+                let key = key.trim();
+                if keys.contains(&key) {
+                    return Err(wrong(setting, ONCE));
+                }
+                keys.push(key);
             }
             clauses.push(clause);
         }

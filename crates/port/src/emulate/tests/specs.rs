@@ -121,3 +121,14 @@ proptest! {
         let _ = text.parse::<Spec>();
     }
 }
+
+#[test]
+fn setting_that_is_given_twice_for_the_same_paths_is_refused() {
+    for text in ["loss=1%,loss=2%", "1:delay=1us;2:rate=1G,delay=1us, rate =2G"] {
+        let error = text.parse::<Spec>().expect_err("it is given twice").to_string();
+        assert!(error.contains("once for the same paths"), "{error}");
+    }
+    for text in ["loss=1%;1:loss=2%", "blackhole@1s..2s,blackhole@3s..4s"] {
+        assert!(text.parse::<Spec>().is_ok(), "{text}");
+    }
+}
