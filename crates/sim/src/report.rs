@@ -64,14 +64,13 @@ impl StreamResult {
     }
 
     /// Throughput: the placed bytes in megabits per second, over [`Self::span_ps`].
-    pub fn megabits(&self) -> u64 {
+    pub fn megabits(&self) -> f64 {
         self.megabits_over(self.span_ps())
     }
 
     /// The placed bytes in megabits per second, if they took this time.
-    pub fn megabits_over(&self, span_ps: u64) -> u64 {
-        let bits = u128::from(self.placed_bytes) * 8_000_000;
-        (bits / u128::from(span_ps.max(1))) as u64
+    pub fn megabits_over(&self, span_ps: u64) -> f64 {
+        megabits(self.placed_bytes, span_ps)
     }
 }
 
@@ -307,12 +306,13 @@ impl Report {
     }
 
     /// Goodput: bytes of the flows that were delivered, in megabits per second, over the time until
-    /// the last flow completed, or over the whole run if not all did.
-    pub fn goodput_mbps(&self) -> u64 {
+    /// the last flow completed, or over the whole run if not all did. `None` for ranks and streams,
+    /// which have no flows.
+    pub fn goodput_mbps(&self) -> Option<f64> {
         let done = self.flows.iter().filter(|flow| flow.delivered_ps.is_some());
-        let bytes: u128 = done.map(|flow| u128::from(flow.bytes)).sum();
+        let bytes: u64 = done.map(|flow| u64::from(flow.bytes)).sum();
         let span_ps = self.completion_ps().unwrap_or(self.end_ps);
-        (bytes * 8_000_000 / u128::from(span_ps.max(1))) as u64
+        (!self.flows.is_empty()).then(|| megabits(bytes, span_ps))
     }
 
     /// Time in picoseconds in which any stream could send or place bytes. Rates over this time add
@@ -368,6 +368,11 @@ impl Report {
         }
         hash
     }
+}
+
+/// Bytes in a time in picoseconds, as megabits per second.
+fn megabits(bytes: u64, span_ps: u64) -> f64 {
+    bytes as f64 * 8e6 / span_ps.max(1) as f64
 }
 
 /// Returns the results of all ports.

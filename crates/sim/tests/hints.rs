@@ -48,7 +48,8 @@ fn streams_share_a_full_link_with_a_short_queue() {
             pair(5)
         );
         let report = run(&lines, 1);
-        let rates: Vec<u64> = report.streams.iter().map(|stream| stream.megabits()).collect();
+        let rates: Vec<u64> =
+            report.streams.iter().map(|stream| stream.megabits() as u64).collect();
         let total: u64 = rates.iter().sum();
         assert!(total > 90_000, "{verb}: {rates:?}");
         assert!(rates.iter().all(|rate| *rate > total / 4), "{verb}: {rates:?}");
@@ -105,7 +106,7 @@ fn hpcc_follows_the_use_of_links() {
          end 6ms|measure 3ms|policy cc=hpcc:max=1M,path=reps",
         1,
     );
-    let rates: Vec<u64> = streams.streams.iter().map(|stream| stream.megabits()).collect();
+    let rates: Vec<u64> = streams.streams.iter().map(|stream| stream.megabits() as u64).collect();
     let total: u64 = rates.iter().sum();
     // It aims at 95 % of the link; the code of the use has steps of 2 %.
     assert!((88_000..97_000).contains(&total), "{rates:?}");

@@ -86,7 +86,7 @@ impl Cell {
         let scenario = Scenario { seed, ..self.scenario(policy) };
         let mut simulation = Simulation::new(scenario, 1).expect("a run");
         let report = simulation.run(u32::MAX, |_| ());
-        let permille = report.streams[0].megabits() * 1000 / self.megabits;
+        let permille = report.streams[0].megabits() as u64 * 1000 / self.megabits;
         Got { permille, report }
     }
 }
@@ -134,7 +134,7 @@ fn cubic_fills_a_link_with_many_packets_in_flight_at_one_percent_loss() {
     let fast = Cell { megabits: 10_000, round_trip_us: 4_000, loss: 100, queue_percent: 100 };
     let scenario = Scenario { mtu: 1024, ..fast.scenario("cc=cubic") };
     let mut simulation = Simulation::new(scenario, 1).expect("a run");
-    let permille = simulation.run(u32::MAX, |_| ()).streams[0].megabits() / 10;
+    let permille = simulation.run(u32::MAX, |_| ()).streams[0].megabits() as u64 / 10;
     assert!(permille >= 800, "{permille} of 1000");
 }
 

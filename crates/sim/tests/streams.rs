@@ -19,7 +19,7 @@ fn run(lines: &str) -> Report {
 }
 
 fn gbps(report: &Report, stream: usize) -> f64 {
-    report.streams[stream].megabits() as f64 / 1e3
+    report.streams[stream].megabits() / 1e3
 }
 
 /// Little's law: the bytes in flight are the rate times the time that each message takes.

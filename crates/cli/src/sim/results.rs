@@ -231,6 +231,16 @@ pub(super) fn shown(value: &Value) -> String {
     if value.is_null() { String::from("-") } else { value.to_string() }
 }
 
+/// A rate in gigabits per second as text, with three decimals; with six below 0.01, so that
+/// slow links do not show as 0. A dash for what is missing.
+pub(super) fn gbps(value: &Value) -> String {
+    match value.as_f64() {
+        None => String::from("-"),
+        Some(rate) if rate > 0.0 && rate < 0.01 => format!("{rate:.6}"),
+        Some(rate) => format!("{rate:.3}"),
+    }
+}
+
 /// Completion times of some of the flows; null unless there are such flows, and all have completed.
 fn completion_times(report: &Report, is_wanted: impl Fn(&FlowResult) -> bool) -> Value {
     let mut flows = report.flows.iter().filter(|flow| flow.bytes > 0 && is_wanted(flow)).peekable();
@@ -262,7 +272,7 @@ fn value(outcome: &Outcome) -> Value {
         "fct_us": completion_times(report, |_| true),
         "fct_busiest_us": completion_times(report, |flow| Some(flow.destination) == busiest),
         "fct_others_us": completion_times(report, |flow| Some(flow.destination) != busiest),
-        "goodput_gbps": report.goodput_mbps() as f64 / 1e3,
+        "goodput_gbps": report.goodput_mbps().map(|megabits| megabits / 1e3),
         "drops": report.dropped,
         "lost_on_links": report.lost_on_links,
         "pauses": report.pauses(),
@@ -353,7 +363,7 @@ fn text(value: &Value) -> String {
             value["flows_completed"],
             value["flows"],
             shown(&value["completion_us"]),
-            value["goodput_gbps"],
+            gbps(&value["goodput_gbps"]),
             shown(&fct["p50"]),
             shown(&fct["p99"]),
             shown(&fct["p999"]),

@@ -3,7 +3,7 @@
 use fairway_sim::{Report, Simulation};
 use serde_json::{Value, json};
 
-use super::results::us;
+use super::results::{gbps, us};
 
 /// Heading of a series of streams.
 pub(super) const HEAD: &str = "seed,now_us,stream,rate_gbps,dequeue_gbps,window_bytes,\
@@ -57,7 +57,7 @@ pub(super) fn value(report: &Report, line_megabits: u64) -> Value {
     // Sums are of rates over one time, because those of streams that do not run at the same time
     // would add up to more than the link carries.
     let span = report.streams_span_ps();
-    let rates = report.streams.iter().map(|stream| stream.megabits_over(span) as f64);
+    let rates = report.streams.iter().map(|stream| stream.megabits_over(span));
     let rates: Vec<f64> = rates.collect();
     let each = report.streams.iter().map(|stream| {
         // No message completes in no time: without one, the quantiles are 0.
@@ -67,7 +67,7 @@ pub(super) fn value(report: &Report, line_megabits: u64) -> Value {
             "destination": stream.destination,
             "verb": stream.verb.name(),
             "size": stream.bytes,
-            "gbps": stream.megabits() as f64 / 1e3,
+            "gbps": stream.megabits() / 1e3,
             "bytes": stream.placed_bytes,
             "p50_us": latency(stream.latency.p50),
             "p99_us": latency(stream.latency.p99),
@@ -93,11 +93,12 @@ pub(super) fn value(report: &Report, line_megabits: u64) -> Value {
     })
 }
 
-/// Jain's index: 1 if all rates are equal, 1/n if one stream has everything.
-fn jain(rates: &[f64]) -> f64 {
+/// Jain's index: 1 if all rates are equal, 1/n if one stream has everything. `None` if nothing
+/// moved.
+fn jain(rates: &[f64]) -> Option<f64> {
     let (sum, squares) =
         rates.iter().fold((0.0, 0.0), |(sum, squares), rate| (sum + rate, squares + rate * rate));
-    if squares == 0.0 { 1.0 } else { sum * sum / (rates.len() as f64 * squares) }
+    (squares > 0.0).then(|| sum * sum / (rates.len() as f64 * squares))
 }
 
 /// Share of its link that the payload of streams takes at the host with the highest load, in either
@@ -114,11 +115,11 @@ fn utilisation(report: &Report, rates: &[f64], line_megabits: u64) -> f64 {
 /// The results as text.
 pub(super) fn text(run: &Value, streams: &Value) -> String {
     let mut text = format!(
-        "seed {}: {} streams, {:.3} Gb/s together, Jain {:.3}, utilisation {:.3}\n",
+        "seed {}: {} streams, {} Gb/s together, Jain {}, utilisation {:.3}\n",
         run["seed"],
         streams["each"].as_array().map_or(0, Vec::len),
-        streams["gbps"].as_f64().unwrap_or(0.0),
-        streams["jain"].as_f64().unwrap_or(0.0),
+        gbps(&streams["gbps"]),
+        streams["jain"].as_f64().map_or(String::from("-"), |jain| format!("{jain:.3}")),
         streams["utilisation"].as_f64().unwrap_or(0.0),
     );
     for (number, stream) in streams["each"].as_array().into_iter().flatten().enumerate().take(16) {
@@ -126,11 +127,11 @@ pub(super) fn text(run: &Value, streams: &Value) -> String {
             stream[name].as_f64().map_or(String::from("-"), |time| format!("{time:.2}"))
         };
         text += &format!(
-            "  {number:>4}: {}-{} {:>8} B {:>9.3} Gb/s, {:>9} us median, {:>9} p99\n",
+            "  {number:>4}: {}-{} {:>8} B {:>9} Gb/s, {:>9} us median, {:>9} p99\n",
             stream["source"],
             stream["destination"],
             stream["size"],
-            stream["gbps"].as_f64().unwrap_or(0.0),
+            gbps(&stream["gbps"]),
             time("p50_us"),
             time("p99_us"),
         );
@@ -144,9 +145,9 @@ mod tests {
 
     #[test]
     fn jain_is_between_one_and_an_nth() {
-        assert_eq!(jain(&[5.0; 4]), 1.0);
-        assert_eq!(jain(&[8.0, 0.0, 0.0, 0.0]), 0.25);
-        assert!((jain(&[1.0, 3.0]) - 0.8).abs() < 1e-12);
-        assert_eq!(jain(&[0.0; 3]), 1.0);
+        assert_eq!(jain(&[5.0; 4]), Some(1.0));
+        assert_eq!(jain(&[8.0, 0.0, 0.0, 0.0]), Some(0.25));
+        assert!((jain(&[1.0, 3.0]).expect("a value") - 0.8).abs() < 1e-12);
+        assert_eq!(jain(&[0.0; 3]), None, "nothing moved");
     }
 }

@@ -1,0 +1,47 @@
+//! Settings of `fairway sim`: which combinations it refuses, and the rates that it reports.
+
+mod common;
+
+use common::fairway;
+use serde_json::Value;
+
+/// Eight hosts on two leaves.
+const EIGHT: [&str; 4] = ["--topology=leaf-spine", "--hosts-per-leaf=4", "--nodes=8", "--json"];
+
+/// The results of a run that succeeds.
+fn run(arguments: &[&str]) -> Value {
+    let json = fairway(&[&["sim"], arguments, &EIGHT].concat()).ok().out;
+    serde_json::from_str(&json).expect("an object")
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(f64::NAN)
+}
+
+#[test]
+fn rates_of_slow_streams_follow_from_their_bytes() {
+    let streams = [
+        "--stream=0-4 size=4K depth=1",
+        "--stream=1-5 size=64 depth=1",
+        "--stream=2-6 size=1K depth=1",
+    ];
+    let value = run(&[&["streams", "--link=10M", "--end=1s"], &streams[..]].concat());
+    let streams = &value["streams"];
+    let rates: Vec<f64> = (0..3).map(|at| number(&streams["each"][at]["gbps"])).collect();
+    assert!(rates.iter().all(|rate| *rate > 0.0001 && *rate < 0.01), "{rates:?}");
+    let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate));
+    let jain = sum * sum / (3.0 * squares.sum::<f64>());
+    assert!((number(&streams["jain"]) - jain).abs() < 0.01, "{value}");
+    let most = rates.iter().fold(0.0, |most: f64, rate| most.max(*rate));
+    assert!((number(&streams["utilisation"]) - most / 0.01).abs() < 0.01, "{value}");
+}
+
+#[test]
+fn what_is_unknown_is_null_and_not_zero() {
+    let ranks = run(&["sweep3d"]);
+    assert!(ranks["goodput_gbps"].is_null(), "{ranks}");
+    let idle = run(&["streams", "--stream=0-4 size=64K", "--end=1ns"]);
+    assert!(idle["streams"]["jain"].is_null(), "{idle}");
+    let text = fairway(&["sim", "incast", "--nodes=2", "--bytes=4K", "--link=1M"]).ok().out;
+    assert!(text.contains("0.000") && !text.contains(" 0.000 Gb/s"), "{text}");
+}
