@@ -1,18 +1,20 @@
 //! Scenarios as text, with one setting a line: `name value`. The tool's flags are the same
 //! settings.
 
-use super::scenario::{Marking, Overflow, Pfc, QueueSpec, Routing, Scenario, SharedBuffer, Stack};
-use super::topology::{Clos, Direct, Network, Planes, Shape, TopologyError, Wiring};
+use super::scenario::{Marking, Overflow, Pfc, Routing, Scenario, SharedBuffer, Stack};
+use super::topology::Shape;
 use super::traffic::{self, Sizes, SizesError, TraceError, Traced};
-use fairway_sandbox::{Policies, PoliciesError};
+use fairway_sandbox::Policies;
 use fairway_ub::policy::PolicySpec;
-use fairway_ub::wire::{Duration, Instant, Priority};
+use fairway_ub::wire::{Duration, Priority};
 
+mod apply;
 mod checks;
 mod collectives;
 mod hosts;
 mod links;
 mod names;
+mod network;
 mod program;
 mod streams;
 mod values;
@@ -499,100 +501,6 @@ impl Settings {
         (scenario.control, scenario.measure_ps) = (self.streams.control(), self.streams.measure_ps);
         check_bounds(&scenario)?;
         Ok(scenario)
-    }
-
-    /// Applies the settings of switches to a scenario: queues and forwarding.
-    fn apply_switches(&self, scenario: &mut Scenario) {
-        (scenario.mtu, scenario.loss) = (self.mtu, self.loss);
-        scenario.queue.overflow = self.overflow;
-        scenario.size_queues();
-        if let Some(bytes) = self.queue_bytes {
-            let marking = Marking::Random { low: bytes / 5, high: bytes / 5 * 4, permille: 1000 };
-            scenario.queue = QueueSpec { bytes, marking, ..scenario.queue };
-        }
-        scenario.queue.marking = self.marking.unwrap_or(scenario.queue.marking);
-        scenario.queue.hint = self.hints.spec(scenario, self.policy.as_ref());
-        (scenario.queue.shared, scenario.queue.pfc) = (self.shared, self.pfc);
-        scenario.queue.classes = self.classes;
-        if self.pfc.is_some() && self.queue_bytes.is_none() {
-            // PFC is to keep queues short, so the limit of their length must not.
-            scenario.queue.bytes = 1 << 30;
-        }
-        (scenario.cut_through, scenario.routing) = (self.cut_through, self.routing);
-    }
-
-    /// Applies the settings of hosts to a scenario: stack, policies and timing.
-    fn apply_transport(&self, scenario: &mut Scenario) -> Result<(), SettingsError> {
-        (scenario.stack, scenario.split) = (self.stack, self.split.channels);
-        (scenario.chunk, scenario.paths) = (self.chunk.bytes(self.mtu), self.paths);
-        (scenario.policy, scenario.window_packets) = (self.policies()?, self.window_packets);
-        if let Some(PolicySpec { path, .. }) = self.path {
-            let policies =
-                scenario.policy.take().unwrap_or_else(|| scenario.default_policy().into());
-            scenario.policy = Some(policies.with_path(path));
-        }
-        let mut profile = scenario.timing();
-        profile.timeout_min = self.timeout_min.unwrap_or(profile.timeout_min);
-        profile.acknowledge_every = self.acknowledge_every.unwrap_or(profile.acknowledge_every);
-        profile.small_message_bytes = self.small_messages.unwrap_or(profile.small_message_bytes);
-        profile.part_bytes = self.split.part_bytes.unwrap_or(profile.part_bytes);
-        profile.acknowledge_chunks = self.acknowledge_chunks;
-        profile.acknowledge_marks = self.acknowledge_marks;
-        profile.reorder_tolerance = self.reorder_tolerance.unwrap_or(profile.reorder_tolerance);
-        profile.message_turn_bytes = self.collectives.turn_bytes(scenario.group.as_ref());
-        scenario.profile = Some(profile);
-        Ok(())
-    }
-
-    /// Returns the policies of a run, with counters of their own.
-    fn policies(&self) -> Result<Option<Policies>, SettingsError> {
-        let mut policies = self.policy.as_ref().map(Policies::fresh).unwrap_or_default();
-        for (at, item) in &self.policy_swaps {
-            policies =
-                policies.with_planned(Instant::from_ps(*at), item).map_err(
-                    |error| match error {
-                        PoliciesError::BuiltIn(_) => SettingsError::SwapOfNoModule(item.clone()),
-                        error => SettingsError::PolicySwap(error),
-                    },
-                )?;
-        }
-        Ok(self.policy.is_some().then_some(policies))
-    }
-
-    fn network(&self, nodes: u32) -> Result<Network, SettingsError> {
-        let [switches, global, groups] = self.dragonfly;
-        let wiring = match self.topology.as_str() {
-            "torus" => Some(Wiring::Torus(self.sizes)),
-            "hyperx" => Some(Wiring::HyperX(self.sizes)),
-            "dragonfly" => Some(Wiring::Dragonfly { switches, global, groups }),
-            _ => None,
-        };
-        if let Some(wiring) = wiring {
-            let direct = Direct { hosts_per_switch: self.hosts_per_switch, wiring };
-            direct.check()?;
-            if let Some(nodes) = self.nodes.filter(|nodes| *nodes != direct.hosts()) {
-                let (topology, hosts) = (self.topology.clone(), direct.hosts());
-                return Err(SettingsError::Nodes { nodes, topology, hosts });
-            }
-            return Ok(direct.build(self.link_megabits, self.latency_ps));
-        }
-        let planes = self.topology == "dual-plane";
-        let clos = match if planes { self.plane.as_str() } else { self.topology.as_str() } {
-            "leaf-spine" => Clos::two_tiers(nodes, self.hosts_per_leaf, self.oversubscription)?,
-            "rail" => {
-                let clos = Clos::two_tiers(nodes, self.hosts_per_leaf, self.oversubscription)?;
-                if !clos.leaves.is_multiple_of(self.rails) {
-                    let (leaves, rails) = (clos.leaves, self.rails);
-                    return Err(TopologyError::Rails { leaves, rails }.into());
-                }
-                Clos { rails: self.rails, ..clos }
-            }
-            _ => Clos::three_tiers(nodes, self.oversubscription)?,
-        };
-        if planes {
-            return Ok(Planes { plane: clos, count: 2 }.build(self.link_megabits, self.latency_ps));
-        }
-        Ok(clos.build(self.link_megabits, self.latency_ps))
     }
 }
 

@@ -1,0 +1,44 @@
+//! The network of a topology.
+
+use super::Settings;
+use crate::error::SettingsError;
+use crate::topology::{Clos, Direct, Network, Planes, TopologyError, Wiring};
+
+impl Settings {
+    /// Builds the network of the topology.
+    pub(super) fn network(&self, nodes: u32) -> Result<Network, SettingsError> {
+        let [switches, global, groups] = self.dragonfly;
+        let wiring = match self.topology.as_str() {
+            "torus" => Some(Wiring::Torus(self.sizes)),
+            "hyperx" => Some(Wiring::HyperX(self.sizes)),
+            "dragonfly" => Some(Wiring::Dragonfly { switches, global, groups }),
+            _ => None,
+        };
+        if let Some(wiring) = wiring {
+            let direct = Direct { hosts_per_switch: self.hosts_per_switch, wiring };
+            direct.check()?;
+            if let Some(nodes) = self.nodes.filter(|nodes| *nodes != direct.hosts()) {
+                let (topology, hosts) = (self.topology.clone(), direct.hosts());
+                return Err(SettingsError::Nodes { nodes, topology, hosts });
+            }
+            return Ok(direct.build(self.link_megabits, self.latency_ps));
+        }
+        let planes = self.topology == "dual-plane";
+        let clos = match if planes { self.plane.as_str() } else { self.topology.as_str() } {
+            "leaf-spine" => Clos::two_tiers(nodes, self.hosts_per_leaf, self.oversubscription)?,
+            "rail" => {
+                let clos = Clos::two_tiers(nodes, self.hosts_per_leaf, self.oversubscription)?;
+                if !clos.leaves.is_multiple_of(self.rails) {
+                    let (leaves, rails) = (clos.leaves, self.rails);
+                    return Err(TopologyError::Rails { leaves, rails }.into());
+                }
+                Clos { rails: self.rails, ..clos }
+            }
+            _ => Clos::three_tiers(nodes, self.oversubscription)?,
+        };
+        if planes {
+            return Ok(Planes { plane: clos, count: 2 }.build(self.link_megabits, self.latency_ps));
+        }
+        Ok(clos.build(self.link_megabits, self.latency_ps))
+    }
+}
