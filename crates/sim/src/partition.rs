@@ -39,6 +39,8 @@ pub(crate) struct Totals {
     pub(crate) delivered_trimmed: u64,
     /// Packets dropped because a queue was full, and packets lost on links.
     pub(crate) dropped: u64,
+    /// Those of the dropped packets that did not fit into the receive queue of a host.
+    pub(crate) dropped_at_hosts: u64,
     pub(crate) lost_on_links: u64,
     pub(crate) completed: u64,
     pub(crate) placed_bytes: u64,

@@ -358,6 +358,7 @@ impl Simulation {
             sum.delivered_trimmed += totals.delivered_trimmed;
             sum.dropped += totals.dropped;
             sum.lost_on_links += totals.lost_on_links;
+            sum.dropped_at_hosts += totals.dropped_at_hosts;
             sum.completed += totals.completed;
             sum.placed_bytes += totals.placed_bytes;
             sum.ranks_done += totals.ranks_done;

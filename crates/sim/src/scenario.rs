@@ -378,6 +378,22 @@ impl Scenario {
         (u128::from(self.base_rtt_ps()) * u128::from(megabits) / 8_000_000) as u64
     }
 
+    /// Time in picoseconds in which a full queue empties at the slowest rate that a change or a
+    /// drain sets, those of the slowest link and the slowest host added. 0 if none is slower than
+    /// the network's links.
+    pub(crate) fn slow_queue_ps(&self) -> u64 {
+        let usual = self.network.links[0].megabits;
+        let time = |slowest: Option<u64>, bytes: u32| match slowest {
+            Some(rate) if rate < usual => u64::from(bytes.max(self.mtu)) * 8_000_000 / rate,
+            _ => 0,
+        };
+        let links = self.changes.iter().map(|change| change.megabits).filter(|rate| *rate > 0);
+        let hosts = self.drains.iter().map(|drain| drain.megabits);
+        // Under PFC queues do not overflow, and have no length of their own.
+        let links = if self.queue.pfc.is_none() { links.min() } else { None };
+        time(links, self.queue.bytes) + time(hosts.min(), self.receive_queue.bytes)
+    }
+
     /// Bytes that all wires of a host carry in [`Self::base_rtt_ps`].
     fn host_bdp_bytes(&self) -> u64 {
         self.bdp_bytes() * u64::from(self.network.wires())
@@ -404,13 +420,17 @@ impl Scenario {
     /// Returns the timing of NICs on this network. Hosts are hardware and answer at once, so
     /// time-outs are a few round trips and not the milliseconds that processes need. RoCE's
     /// time-outs do not adapt to measured round trips and are therefore at least a millisecond.
+    /// Where `degrade` or `drain` slows a link or a host, a packet may wait for as long as a full
+    /// queue takes to empty. The longest time-out covers that, because hosts would otherwise fill
+    /// the queue with copies.
     pub fn timing(&self) -> Profile {
         let rtt = Duration::from_ps(self.base_rtt_ps());
+        let slow = Duration::from_ps(self.slow_queue_ps());
         let us = Duration::from_us;
         let shortest = if self.stack == Stack::Fairway { us(50) } else { us(1000) };
         Profile::new()
             .timeout_min(rtt.times(4).max(shortest))
-            .timeout_max(rtt.times(32).max(us(500)))
+            .timeout_max(rtt.times(32).max(us(500)).max(slow.times(2)))
             .timeout_initial(rtt.times(16).max(us(100)))
             .acknowledge_delay(rtt.divided_by(2).max(us(1)))
             .acknowledge_every((ACKNOWLEDGE_BYTES / self.mtu).clamp(2, 16))

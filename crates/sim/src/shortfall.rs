@@ -15,6 +15,8 @@ use std::fmt;
 /// overflowing queues is stopped. After each time-out the hosts retransmit, and may succeed.
 const ROUND_TRIPS: u64 = 100;
 const TIMEOUTS: u64 = 4;
+/// Times in which the queue of a slow link or host empties, for which such a run goes on.
+const QUEUES: u64 = 8;
 /// Packets that queues must have dropped meanwhile. Fewer drops may be the aftermath of a failed
 /// link.
 const REFUSED: u64 = 1000;
@@ -57,7 +59,9 @@ fn bound_ps(scenario: &Scenario) -> u64 {
         Stack::Roce | Stack::RoceIrn => roce::longest_timeout(scenario),
     };
     let round_trips = scenario.base_rtt_ps().saturating_mul(ROUND_TRIPS);
-    round_trips.max(timeout.times(TIMEOUTS).as_ps())
+    round_trips
+        .max(timeout.times(TIMEOUTS).as_ps())
+        .max(scenario.slow_queue_ps().saturating_mul(QUEUES))
 }
 
 impl Watch {
@@ -104,6 +108,8 @@ pub struct Shortfall {
     pub trimmed: u64,
     /// Packets dropped by full queues since then.
     pub dropped: u64,
+    /// Those of them that full receive queues of hosts dropped.
+    pub dropped_at_hosts: u64,
     /// Packets lost on links since then.
     pub lost: u64,
     /// Number of incomplete flows or ranks, and their total number.
@@ -178,6 +184,7 @@ impl Simulation {
             sent: totals.sent - since.sent,
             trimmed: totals.delivered_trimmed - since.delivered_trimmed,
             dropped: totals.dropped - since.dropped,
+            dropped_at_hosts: totals.dropped_at_hosts - since.dropped_at_hosts,
             lost: totals.lost_on_links - since.lost_on_links,
             incomplete: (all - done, all),
             is_idle: self.is_idle(),
@@ -252,14 +259,22 @@ impl fmt::Display for Shortfall {
                 false => "",
             });
         }
-        f.write_str(match (self.is_livelock, self.links_fail) {
-            (true, _) => {
-                "The run was stopped because queues refused packets and no byte was placed for 100 \
-                 round trips and four of the longest time-outs: give the switches a longer \
-                 --queue, or the hosts another --policy"
-            }
-            (false, true) => "Give the run more --end, or mend the links that --fail takes away",
-            (false, false) => "Give the run more --end",
+        if self.is_livelock {
+            let idle_ps = self.stopped_ps - self.progress_ps;
+            write!(
+                f,
+                "The run was stopped because queues refused packets and no byte was placed for {} \
+                 us: give ",
+                us(idle_ps)
+            )?;
+            return f.write_str(match self.dropped_at_hosts * 2 > dropped {
+                true => "the hosts a longer --receive-queue or a faster --drain",
+                false => "the switches a longer --queue, or the hosts another --policy",
+            });
+        }
+        f.write_str(match self.links_fail {
+            true => "Give the run more --end, or mend the links that --fail takes away",
+            false => "Give the run more --end",
         })
     }
 }

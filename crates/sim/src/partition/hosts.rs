@@ -51,6 +51,7 @@ impl Partition {
             }
             Entrance::Full => {
                 self.totals.dropped += 1;
+                self.totals.dropped_at_hosts += 1;
                 self.packets.free(index);
             }
         }
