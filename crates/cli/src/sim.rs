@@ -143,6 +143,14 @@ impl SimOptions {
                  out",
             ));
         }
+        if self.seed.checked_add(self.seeds.saturating_sub(1)).is_none() {
+            return Err(Failure::usage(format!(
+                "--seed {}: the last of --seeds {} would exceed {}: give a smaller --seed",
+                self.seed,
+                self.seeds,
+                u64::MAX
+            )));
+        }
         Ok(())
     }
 }

@@ -139,7 +139,7 @@ fn traces_of_other_tools_run_as_they_are() {
 
     let (goal, json) = (example("ring.goal"), example("step.0.json"));
     fairway(&["sim", "trace", &json]).fails(2, &["step.0.json", "a file for each rank"]);
-    fairway(&["sim", "trace", &goal, &goal]).fails(2, &["2 files", "goal", "one file"]);
+    fairway(&["sim", "trace", &goal, &json]).fails(2, &["2 files", "goal", "one file"]);
     fairway(&["sim", "trace", &goal, "--format", "nccl"]).fails(2, &["ring.goal", "NCCL_DEBUG"]);
     fairway(&["sim", "trace", &goal, "--format", "gaol"]).fails(2, &["gaol", "chakra"]);
     fairway(&["sim", "incast", "--format", "goal"]).fails(2, &["--format goal", "incast"]);

@@ -45,3 +45,19 @@ fn what_is_unknown_is_null_and_not_zero() {
     let text = fairway(&["sim", "incast", "--nodes=2", "--bytes=4K", "--link=1M"]).ok().out;
     assert!(text.contains("0.000") && !text.contains(" 0.000 Gb/s"), "{text}");
 }
+
+#[test]
+fn a_file_of_a_trace_is_given_once() {
+    let log = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/traces/nccl.log");
+    let other = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/./traces/nccl.log");
+    fairway(&["sim", "trace", log, "--topology=leaf-spine", "--hosts-per-leaf=2"]).ok();
+    fairway(&["sim", "trace", log, other]).fails(2, &["nccl.log was given twice"]);
+}
+
+#[test]
+fn seeds_beyond_the_largest_number_are_refused() {
+    let last = "--seed=18446744073709551615";
+    fairway(&["sim", "incast", "--nodes=2", "--bytes=1", last, "--seeds=2"])
+        .fails(2, &["--seeds 2", "give a smaller --seed"]);
+    fairway(&["sim", "incast", "--nodes=2", "--bytes=1", last]).ok();
+}

@@ -106,6 +106,12 @@ fn traced(options: &SimOptions, settings: &mut Settings) -> Result<(), Failure> 
     if files.is_empty() {
         return Ok(());
     }
+    let places = files.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
+    let places: Vec<PathBuf> = places.collect();
+    if let Some(at) = (1..places.len()).find(|at| places[..*at].contains(&places[*at])) {
+        let path = files[at].display();
+        return Err(Failure::usage(format!("{path} was given twice: give each file once")));
+    }
     let names: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
     let contents = files.iter().map(|path| {
         input::read(path, TRACE_BYTES_MAX)

@@ -95,7 +95,7 @@ impl Collective {
 
     /// Upper bound of the number of flows among so many hosts, with messages of at most
     /// `slot_bytes`.
-    pub(super) fn flows(self, hosts: usize, bytes: u32, slot_bytes: Option<u32>) -> usize {
+    pub(crate) fn flows(self, hosts: usize, bytes: u32, slot_bytes: Option<u32>) -> usize {
         let rounds = hosts.max(2).next_power_of_two().ilog2() as usize;
         // Messages of the whole buffer, and of a host's piece of it.
         let whole = slot_bytes.map_or(1, |slot| bytes.div_ceil(slot).max(1)) as usize;

@@ -2,6 +2,7 @@
 
 use super::moe::HOSTS_MAX;
 use super::trace::{FLOWS_MAX, MEMBERS_MAX, RANKS_MAX};
+use crate::quantity::SPAN_MAX;
 use thiserror::Error;
 
 /// Why a connection matrix is invalid.
@@ -17,6 +18,9 @@ pub enum MatrixError {
         #[source]
         error: MatrixLineError,
     },
+    /// No line has the number of nodes.
+    #[error("the matrix does not say how many nodes there are: add a line as Nodes 16")]
+    NoNodes,
     /// A connection names a node that does not exist, or joins a node to itself.
     #[error("{from}->{to} does not join two of {nodes} nodes: nodes count from 0")]
     Ends {
@@ -62,6 +66,12 @@ pub enum MatrixLineError {
          and recv_done_trigger"
     )]
     Attribute(String),
+    /// The flow would begin after the latest end of a run.
+    #[error(
+        "start {0} is in picoseconds, and a run ends after {SPAN_MAX} (1000 s) at the latest: give \
+         an earlier start"
+    )]
+    Start(u64),
     /// The size is 0 or too large.
     #[error("a flow has 1 to 4294967295 bytes, not {0}")]
     Bytes(u64),

@@ -124,6 +124,15 @@ impl Traced {
 /// Names the file, the line and what to do about it.
 pub fn read_trace(inputs: &[Input<'_>], format: Option<Format>) -> Result<Traced, ImportError> {
     let Some(first) = inputs.first() else { return Err(ImportError::NoFile) };
+    let mut names = std::collections::BTreeSet::new();
+    for Input { name, bytes } in inputs {
+        if !names.insert(name) {
+            return Err(ImportError::SameFile { file: (*name).to_owned() });
+        }
+        if let Some(what) = other_encoding(bytes) {
+            return Err(ImportError::Encoding { file: (*name).to_owned(), what });
+        }
+    }
     match format.unwrap_or(Format::of(first.bytes)) {
         Format::Nccl => nccl::read(inputs).map(Traced::Operations),
         Format::Chakra => chakra::read(inputs).map(Traced::Operations),
@@ -136,6 +145,16 @@ pub fn read_trace(inputs: &[Input<'_>], format: Option<Format>) -> Result<Traced
             let trace = trace.map_err(|error| ImportError::Fairway { file, error })?;
             Ok(Traced::Operations(trace))
         }
+    }
+}
+
+/// What a file is that is text, but not UTF-8 alone. Metadata of Chakra, which may begin with the
+/// bytes of a mark, does not have a zero after them as the text of traces does in UTF-16.
+fn other_encoding(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [0xFF, 0xFE, _, 0, ..] | [0xFE, 0xFF, 0, ..] => Some("is text in UTF-16"),
+        [0xEF, 0xBB, 0xBF, ..] => Some("begins with a byte order mark"),
+        _ => None,
     }
 }
 

@@ -15,6 +15,7 @@
 
 use super::error::{MatrixError, MatrixLineError};
 use super::{After, Flow};
+use crate::quantity::SPAN_MAX;
 use std::collections::BTreeMap;
 
 /// A parsed line of a connection.
@@ -31,7 +32,7 @@ struct Line {
 /// # Errors
 /// Names the line and what is wrong with it.
 pub fn parse_matrix(text: &str) -> Result<(u32, Vec<Flow>), MatrixError> {
-    let (mut nodes, mut stated) = (0, None);
+    let (mut nodes, mut stated) = (None, None);
     let mut lines = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or("").trim();
@@ -39,7 +40,7 @@ pub fn parse_matrix(text: &str) -> Result<(u32, Vec<Flow>), MatrixError> {
         let outcome = match words.as_slice() {
             [] | ["Triggers" | "Failures", _] => Ok(()),
             ["Connections", count] => number(count).map(|count| stated = Some(count)),
-            ["Nodes", count] => number(count).map(|count| nodes = count as u32),
+            ["Nodes", count] => number(count).map(|count| nodes = Some(count as u32)),
             ["trigger", "id", _, "oneshot" | "multishot"]
             | ["trigger", "id", _, "barrier", "count", _] => Ok(()),
             [ends, rest @ ..] if ends.contains("->") => {
@@ -49,6 +50,7 @@ pub fn parse_matrix(text: &str) -> Result<(u32, Vec<Flow>), MatrixError> {
         };
         outcome.map_err(|error| MatrixError::Line { line: at + 1, error })?;
     }
+    let nodes = nodes.ok_or(MatrixError::NoNodes)?;
     let found = lines.len() as u64;
     if let Some(stated) = stated.filter(|stated| *stated != found) {
         return Err(MatrixError::Connections { stated, found });
@@ -81,7 +83,10 @@ fn connection(ends: &str, words: &[&str]) -> Result<Line, MatrixLineError> {
         let value = number(value)?;
         match *name {
             "id" | "prio" => {}
-            "start" => line.flow.start_ps = value,
+            "start" => {
+                let fits = Some(value).filter(|start| *start <= SPAN_MAX);
+                line.flow.start_ps = fits.ok_or(MatrixLineError::Start(value))?;
+            }
             "size" => {
                 let fits = u32::try_from(value).ok().filter(|bytes| *bytes > 0);
                 line.flow.bytes = fits.ok_or(MatrixLineError::Bytes(value))?;

@@ -35,6 +35,8 @@ fn a_wrong_matrix_is_refused_with_its_line() {
         ("Nodes 2\nbanana", "banana"),
         ("Nodes 2\nConnections 5\n0->1 start 0 size 5", "Connections 5, but there are 1"),
         ("Nodes 2\n0->1 size", "no value"),
+        ("0->1 size 5", "add a line as Nodes 16"),
+        ("Nodes 2\n0->1 start 1000000000000001 size 5", "1000 s"),
     ] {
         let error = parse_matrix(text).expect_err(text).to_string();
         assert!(error.contains(word), "{error}");

@@ -1,15 +1,15 @@
 //! Execution traces of Chakra: a file for each rank, as protobuf (`.et`, not compressed), as the
 //! JSON that `chakra_jsonizer` makes of that, or as JSON with a `workload_graph`.
 //!
-//! The rank is the number before the ending of the file's name (`step.3.et`), if all files have
-//! different ones from 0 on, else the order of the files. Nodes wait for those in `data_deps`, as
-//! in ASTRA-sim; `ctrl_deps` are the callers of functions in traces of PyTorch. Communication nodes
-//! use the network, unless they are calls on the CPU without a `comm_size`, whose kernels are nodes
-//! of their own; all others take their duration.
-//! `comm_size` is the length of a rank's input in bytes, as ASTRA-sim reads it, so that of an
-//! all-gather is a part of what each rank has in the end. Collective operations of one `pg_name`
-//! match in the order of the files, and its members are the ranks that have such nodes; without
-//! `pg_name` all ranks take part. Sends and receives match by their ends and `comm_tag`.
+//! The rank is the number before the ending of the file's name (`step.3.et`): numbers count from 0
+//! or from 1, without a gap. Without such numbers it is the order of the files. Nodes wait for
+//! those in `data_deps`, as in ASTRA-sim; `ctrl_deps` are the callers of functions in traces of
+//! PyTorch. Communication nodes use the network, unless they are calls on the CPU without a
+//! `comm_size`, whose kernels are nodes of their own; all others take their duration. `comm_size`
+//! is the length of a rank's input in bytes, as ASTRA-sim reads it, so that of an all-gather is a
+//! part of what each rank has in the end. Collective operations of one `pg_name` match in the
+//! order of the files, and its members are the ranks that have such nodes; without `pg_name` all
+//! ranks take part. Sends and receives match by their ends and `comm_tag`.
 
 mod decode;
 
@@ -84,7 +84,7 @@ pub(super) fn read(inputs: &[Input<'_>]) -> Result<Trace, ImportError> {
     }
     let mut nodes = Vec::with_capacity(count);
     let mut names = Vec::with_capacity(count);
-    for input in in_order(inputs) {
+    for input in in_order(inputs)? {
         names.push(input.name);
         nodes.push(decode::nodes(input)?);
     }
@@ -104,19 +104,34 @@ pub(super) fn read(inputs: &[Input<'_>]) -> Result<Trace, ImportError> {
     ranks.graph.trace(count as u32)
 }
 
-/// The files in the order of their ranks.
-fn in_order<'a, 'b>(inputs: &'b [Input<'a>]) -> Vec<&'b Input<'a>> {
+/// The files in the order of their ranks: by the numbers in their names, if all have one.
+fn in_order<'a, 'b>(inputs: &'b [Input<'a>]) -> Result<Vec<&'b Input<'a>>, ImportError> {
     let number = |input: &Input<'_>| {
         let (stem, _) = input.name.rsplit_once('.')?;
         let start = stem.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-        stem[start..].parse::<usize>().ok()
+        stem[start..].parse::<u64>().ok()
     };
-    let numbered: BTreeMap<usize, &Input<'_>> =
-        inputs.iter().filter_map(|input| Some((number(input)?, input))).collect();
-    if numbered.len() == inputs.len() && numbered.keys().copied().eq(0..inputs.len()) {
-        return numbered.into_values().collect();
+    let numbered = inputs.iter().map(|input| Some((number(input)?, input)));
+    let Some(mut numbered) = numbered.collect::<Option<Vec<_>>>() else {
+        return Ok(inputs.iter().collect());
+    };
+    numbered.sort_by_key(|(number, _)| *number);
+    let first = numbered.first().map_or(0, |(number, _)| *number);
+    if first > 1 {
+        let file = numbered[0].1.name.to_owned();
+        return Err(ImportError::FirstFile { file, number: first });
     }
-    inputs.iter().collect()
+    for pair in numbered.windows(2) {
+        let ((before, one), (number, other)) = (pair[0], pair[1]);
+        let (one, other) = (one.name.to_owned(), other.name.to_owned());
+        if before == number {
+            return Err(ImportError::SameNumber { one, other, number });
+        }
+        if before + 1 != number {
+            return Err(ImportError::Gap { one, other, missing: before + 1 });
+        }
+    }
+    Ok(numbered.into_iter().map(|(_, input)| input).collect())
 }
 
 impl Ranks<'_> {

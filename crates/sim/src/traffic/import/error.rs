@@ -39,6 +39,54 @@ pub enum ImportError {
         /// Number of files that were given.
         given: usize,
     },
+    /// A file was given twice.
+    #[error("{file} was given twice: give each file of a trace once")]
+    SameFile {
+        /// The file's name.
+        file: String,
+    },
+    /// Two files have the number of one rank.
+    #[error("{one} and {other} both have rank {number}: give each rank one file")]
+    SameNumber {
+        /// One file's name.
+        one: String,
+        /// The other file's name.
+        other: String,
+        /// The number in both names.
+        number: u64,
+    },
+    /// The file of a rank is missing between two others.
+    #[error(
+        "no file of rank {missing} between {one} and {other}: the number before the ending is the \
+         rank, so give the missing files, or rename these"
+    )]
+    Gap {
+        /// The file before the gap.
+        one: String,
+        /// The file after the gap.
+        other: String,
+        /// The first number that is missing.
+        missing: u64,
+    },
+    /// The files of the first ranks are missing.
+    #[error(
+        "{file} has the lowest rank, {number}, and ranks count from 0 or 1: give the files of the \
+         ranks before it, or rename these"
+    )]
+    FirstFile {
+        /// The file with the lowest number.
+        file: String,
+        /// Its number.
+        number: u64,
+    },
+    /// The file has another encoding than UTF-8, or a mark at its start.
+    #[error("{file} {what}: save it as UTF-8 without a byte order mark")]
+    Encoding {
+        /// The file's name.
+        file: String,
+        /// What it is.
+        what: &'static str,
+    },
     /// A trace in Fairway's own format is wrong.
     #[error("{file}: {error}")]
     Fairway {

@@ -79,3 +79,12 @@ fn chosen_format_is_used_whatever_the_contents_are() {
         assert_eq!(outcome.is_ok(), name == "fairway", "{name}: {outcome:?}");
     }
 }
+
+#[test]
+fn other_encodings_of_text_are_named() {
+    let utf16: Vec<u8> = "ranks 2\n".bytes().flat_map(|byte| [byte, 0]).collect();
+    fails(&[("a", &[&b"\xFF\xFE"[..], &utf16].concat())], &["a is text in UTF-16", "as UTF-8"]);
+    let big: Vec<u8> = "ranks 2\n".bytes().flat_map(|byte| [0, byte]).collect();
+    fails(&[("a", &[&b"\xFE\xFF"[..], &big].concat())], &["UTF-16"]);
+    fails(&[("a", b"\xEF\xBB\xBFranks 2\nall-reduce all 1M\n")], &["byte order mark"]);
+}

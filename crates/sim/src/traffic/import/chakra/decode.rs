@@ -35,6 +35,9 @@ const COLLECTIVES: [&str; 10] = [
     "BARRIER",
 ];
 
+/// Names of a node's duration in JSON.
+const DURATIONS: [&str; 3] = ["durationMicros", "duration_micros", "runtime"];
+
 /// Returns the nodes of a file in order, with their places.
 pub(super) fn nodes(input: &Input<'_>) -> Result<Vec<(Node, Place)>, ImportError> {
     let start = input.bytes.iter().find(|byte| !byte.is_ascii_whitespace());
@@ -137,10 +140,16 @@ fn of_json(input: &Input<'_>) -> Result<Vec<(Node, Place)>, ImportError> {
     let mut nodes = Vec::new();
     let mut add = |value: &Json| {
         let place = Place { file: input.name.to_owned(), unit: "node", number: nodes.len() + 1 };
-        let node = json_node(value).ok_or_else(|| {
-            let found = value.to_string().chars().take(60).collect();
-            place.clone().is(Wrong::Expected { found, expected: "a node with an id and a type" })
-        })?;
+        let wrong = |found: &Json, expected| {
+            let found = found.to_string().chars().take(60).collect();
+            place.clone().is(Wrong::Expected { found, expected })
+        };
+        let duration = DURATIONS.iter().find_map(|name| value.get(*name));
+        if let Some(duration) = duration.filter(|duration| number(duration).is_none()) {
+            let expected = "a runtime or duration_micros of whole microseconds, 0 to 1000000000,";
+            return Err(wrong(duration, expected));
+        }
+        let node = json_node(value).ok_or_else(|| wrong(value, "a node with an id and a type"))?;
         nodes.push((node, place));
         Ok(())
     };
@@ -169,7 +178,7 @@ fn json_node(value: &Json) -> Option<Node> {
         id: any(&["id", "Id"]).map_or(Some(0), number)?,
         name: any(&["name", "Name"]).and_then(Json::as_str).unwrap_or("").to_owned(),
         kind: any(&["type", "NodeType"]).and_then(|kind| enumeration(kind, &KINDS))?,
-        micros: any(&["durationMicros", "duration_micros", "runtime"]).map_or(Some(0), number)?,
+        micros: any(&DURATIONS).map_or(Some(0), number)?,
         ..Node::default()
     };
     let before = any(&["dataDeps", "data_deps"]).and_then(Json::as_array);

@@ -216,3 +216,44 @@ fn wrong_traces_are_refused_with_the_place_and_a_remedy() {
         &["0.json: node 1", "COFFEE_NODE", "type"],
     );
 }
+
+#[test]
+fn numbers_in_names_are_the_ranks_and_have_no_gap() {
+    let empty = file(&[node(0, 4, &[], 5, &[])]);
+    let named = |names: &[&'static str]| {
+        let files: Vec<(&str, &[u8])> = names.iter().map(|name| (*name, &empty[..])).collect();
+        super::read(&files).map(drop).map_err(|error| error.to_string())
+    };
+    for (names, words) in [
+        (&["a.0.et", "a.2.et"][..], ["rank 1", "a.0.et and a.2.et"]),
+        (&["a.0.et", "b.0.et"], ["both have rank 0", "a.0.et and b.0.et"]),
+        (&["a.2.et", "a.3.et"], ["a.2.et", "count from 0 or 1"]),
+        (&["a.0.et", "a.0.et"], ["a.0.et", "given twice"]),
+    ] {
+        let error = named(names).expect_err("wrong numbers");
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    }
+    assert_eq!(named(&["first.et", "second.et"]), Ok(()));
+    // A shell sorts the names of 1 to 11 as text. The tenth rank computes longest.
+    let slow = file(&[node(0, 4, &[], 99, &[])]);
+    let names: Vec<String> = [1, 10, 11, 2, 3, 4, 5, 6, 7, 8, 9]
+        .iter()
+        .map(|number| format!("step.{number}.et"))
+        .collect();
+    let files = names.iter().map(|name| {
+        let bytes = if name == "step.10.et" { &slow } else { &empty };
+        (name.as_str(), &bytes[..])
+    });
+    let operations = operations(&files.collect::<Vec<_>>());
+    let longest = OperationKind::Compute { ps: 99_000_000 };
+    let found = operations.iter().find(|one| one.kind == longest).expect("the tenth");
+    assert_eq!(found.ranks, [9]);
+}
+
+#[test]
+fn a_wrong_duration_is_named_and_not_the_whole_node() {
+    for wrong in ["1e300", "-5", "0.5"] {
+        let text = format!(r#"{{"id": 1, "type": 4, "runtime": {wrong}}}"#);
+        fails(&[("a.0.json", text.as_bytes()), ("a.1.json", b"{}")], &["runtime", "whole micro"]);
+    }
+}
