@@ -25,7 +25,9 @@ PATHS = [1, 2, 4, 8]
 
 
 def line(order, mode, paths):
-    streams = tuple(f"{host}-{host + PAIRS} size=4K depth={DEPTH} order={order} mode={mode}"
+    # Without an order, no side enforces one.
+    wanted = f"order={order} mode={mode}" if order != "none" else "order=none"
+    streams = tuple(f"{host}-{host + PAIRS} size=4K depth={DEPTH} {wanted}"
                     for host in range(PAIRS))
     return "streams", {**NETWORK, "paths": paths, "stream": streams}
 

@@ -36,6 +36,78 @@ pub enum SettingsError {
         /// What the setting is for.
         meaning: &'static str,
     },
+    /// A part of a stream is wrong.
+    #[error("stream cannot be '{value}': {error}. It is {meaning}")]
+    Stream {
+        /// The value that was given.
+        value: String,
+        /// What is wrong with it.
+        #[source]
+        error: StreamError,
+        /// What the setting is for.
+        meaning: &'static str,
+    },
+    /// A stream would begin when the run has ended.
+    #[error(
+        "stream {stream} starts at {} us, and the run ends at {} us, so that it would send nothing: \
+         give it an earlier start, or the run a later end",
+        *start_ps as f64 / 1e6, *end_ps as f64 / 1e6
+    )]
+    StreamTooLate {
+        /// Number of the stream, from 0.
+        stream: usize,
+        /// Time at which it would begin, in picoseconds.
+        start_ps: u64,
+        /// Time at which the run ends, in picoseconds.
+        end_ps: u64,
+    },
+    /// A stream has a share, and no scheduler divides the rate.
+    #[error(
+        "stream {stream}: weight, tenant and tenant-weight have no effect without a scheduler: \
+         give a policy with sched=..., or leave them out"
+    )]
+    ShareWithoutScheduler {
+        /// Number of the stream, from 0.
+        stream: usize,
+    },
+    /// The workload or the topology does not have the setting.
+    #[error(
+        "{name} is for {of}, and has no effect with {kind} {current}: leave it out, or choose \
+         another {kind}"
+    )]
+    Unused {
+        /// The setting.
+        name: &'static str,
+        /// The workloads or topologies that have it.
+        of: String,
+        /// `workload` or `topology`.
+        kind: &'static str,
+        /// The workload or topology of the run.
+        current: String,
+    },
+    /// A trace runs as flows.
+    #[error("collectives ranks has no effect on traces, which run as flows: leave it out")]
+    TraceOfRanks,
+    /// The number of nodes differs from that of the matrix.
+    #[error("nodes {nodes}: the matrix has {has}; leave nodes out, or correct the matrix")]
+    MatrixNodes {
+        /// The number that was given.
+        nodes: u32,
+        /// Nodes of the matrix.
+        has: u32,
+    },
+    /// The workload would have more flows than fit into memory.
+    #[error(
+        "{workload} would make {flows} flows, and a run has {} at most: give fewer nodes or \
+         messages, or shorter flows",
+        crate::settings::FLOWS_MAX
+    )]
+    TooManyFlows {
+        /// The workload.
+        workload: String,
+        /// Number of its flows.
+        flows: u64,
+    },
     /// A line of a file of settings is wrong.
     #[error("line {line}: {error}")]
     Line {
@@ -112,9 +184,9 @@ pub enum SettingsError {
     /// The workload `streams` has no stream.
     #[error("workload streams needs some: --stream '0-1 size=64K'")]
     NoStreams,
-    /// The routing uses detours, which a fat tree does not have.
+    /// The routing is one of direct networks, and the topology is a tree.
     #[error(
-        "routing valiant and ugal need a torus, hyperx or dragonfly: choose another topology, or \
+        "routing dimension, valiant and ugal need a torus, hyperx or dragonfly: choose another topology, or \
          routing ecmp, spray or adaptive"
     )]
     Detour,
@@ -249,6 +321,54 @@ pub enum SettingsError {
     /// The mixture-of-experts workload is too large.
     #[error(transparent)]
     Moe(#[from] MoeError),
+}
+
+/// Why a stream is invalid.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum StreamError {
+    /// The first word does not name two hosts.
+    #[error("'{0}' is not two hosts, as 0-1")]
+    Ends(String),
+    /// A word is no name with a value.
+    #[error("'{0}' is not NAME=VALUE")]
+    Word(String),
+    /// A stream has no such part.
+    #[error("'{name}' is no part of a stream; they are {known}")]
+    Part {
+        /// The name that was given.
+        name: String,
+        /// The names of all parts.
+        known: String,
+    },
+    /// A part is given twice.
+    #[error("{0} is given twice: leave one of them out")]
+    Twice(&'static str),
+    /// A part does not take this value.
+    #[error("{name} cannot be '{value}': {takes}")]
+    Value {
+        /// The part.
+        name: &'static str,
+        /// The value that was given.
+        value: String,
+        /// The values that it takes.
+        takes: &'static str,
+    },
+    /// The stream would end before it begins.
+    #[error(
+        "start is not before end, so that nothing would be sent: give an earlier start or a later \
+         end"
+    )]
+    StartAfterEnd,
+    /// A single stream has a time between streams.
+    #[error(
+        "every is the time between the starts of several streams, and has no effect on one: give \
+         count as well, or rate for the time between messages"
+    )]
+    EveryOfOne,
+    /// A mode is given, and no order that it could enforce.
+    #[error("mode has no effect without an order: give order=relaxed or order=strict as well")]
+    ModeWithoutOrder,
 }
 
 /// Why a scenario cannot run.

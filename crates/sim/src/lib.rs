@@ -72,7 +72,7 @@ mod workers;
 pub use capture::{Captured, pcap};
 pub use control::{ControlResult, ControlSpec};
 pub use emulation::{Emulation, EmulationCounters, Frame};
-pub use error::{SettingsError, SimulationError};
+pub use error::{SettingsError, SimulationError, StreamError};
 pub use fairway_collectives::Means;
 pub use fairway_ub::control::TraceRecord;
 pub use fairway_ub::wire::Priority;

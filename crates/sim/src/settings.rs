@@ -17,10 +17,12 @@ mod names;
 mod network;
 mod program;
 mod streams;
+mod uses;
 mod values;
 mod workloads;
 
 pub use names::{SETTINGS, WORKLOADS};
+pub(crate) use workloads::FLOWS_MAX;
 
 use crate::error::SettingsError;
 use crate::quantity::{self, bytes, chance, count, rate, span};
@@ -198,6 +200,15 @@ impl Settings {
             // Only a module can report which values it takes.
             let policies = value.parse::<Policies>().map_err(SettingsError::Policy)?;
             self.policy = Some(policies);
+            self.remember(known, value);
+            return Ok(());
+        }
+        if name == "stream" {
+            let &(_, _, meaning) = known;
+            self.streams.add(value).map_err(|error| {
+                let value = value.to_owned();
+                SettingsError::Stream { value, error, meaning }
+            })?;
             self.remember(known, value);
             return Ok(());
         }
@@ -445,6 +456,7 @@ impl Settings {
     /// Names settings that cannot be combined.
     pub fn build(&self, seed: u64) -> Result<Scenario, SettingsError> {
         self.check_stack()?;
+        self.check_uses()?;
         let matrix = match (&self.matrix, self.workload.as_str()) {
             (Some(text), "matrix") => Some(traffic::parse_matrix(text)?),
             (None, "matrix") => {
@@ -459,7 +471,10 @@ impl Settings {
         }
         let needs = matrix.as_ref().map(|(nodes, _)| *nodes).or(trace.map(Traced::ranks));
         let nodes = match &matrix {
-            Some((nodes, _)) => *nodes,
+            Some((has, _)) => {
+                let (has, other) = (*has, self.nodes.filter(|nodes| nodes != has));
+                other.map_or(Ok(has), |nodes| Err(SettingsError::MatrixNodes { nodes, has }))?
+            }
             None => self.nodes.or(needs).unwrap_or(usual_nodes(&self.workload)),
         };
         let network = self.network(nodes)?;
@@ -467,11 +482,7 @@ impl Settings {
             return Err(SettingsError::TooFewHosts { hosts: network.hosts, needs });
         }
         let program = self.program.build(&self.workload, network.hosts)?;
-        let streams =
-            if self.workload == "streams" { self.streams.build(seed) } else { Vec::new() };
-        if streams.is_empty() && self.workload == "streams" {
-            return Err(SettingsError::NoStreams);
-        }
+        let streams = self.streams(seed)?;
         let (traced, spans) = match trace {
             Some(trace) => trace.flows(self.collectives.slot_bytes)?,
             None => Default::default(),
@@ -483,8 +494,9 @@ impl Settings {
             Some((_, flows)) => flows,
             None => self.flows(&network, seed)?,
         };
-        let tree = !matches!(network.shape, Shape::Direct(_));
-        if tree && matches!(self.routing, Routing::Valiant | Routing::Ugal) {
+        let is_tree = !matches!(network.shape, Shape::Direct(_));
+        let direct_only = [Routing::Dimension, Routing::Valiant, Routing::Ugal];
+        if is_tree && direct_only.contains(&self.routing) {
             return Err(SettingsError::Detour);
         }
         let changes = self.links.changes(&network)?;

@@ -109,9 +109,11 @@ fn conflicting_settings_are_refused() {
 /// protocol and with flows.
 #[test]
 fn a_peer_that_is_given_up_ends_the_run_and_is_reported() {
-    let lines = "fail 0-16@10us|end 20s|nodes 16|bytes 4M|grid 4x2x2|cells 60x60x60|iterations 5";
-    let workloads = PROTOCOLS.map(|name| format!("halo3d|protocol {name}|paths 1"));
-    for workload in workloads.iter().map(String::as_str).chain(["ring-allreduce", "all-to-all"]) {
+    let lines = "fail 0-16@10us|end 20s|nodes 16";
+    let halo = "halo3d|paths 1|grid 4x2x2|cells 60x60x60|iterations 5";
+    let workloads = PROTOCOLS.map(|name| format!("{halo}|protocol {name}"));
+    let others = ["ring-allreduce|bytes 4M", "all-to-all|bytes 4M"];
+    for workload in workloads.iter().map(String::as_str).chain(others) {
         let mut settings = Settings::default();
         let text = format!("workload {workload}|{lines}").replace('|', "\n");
         settings.read(&text).expect("settings");

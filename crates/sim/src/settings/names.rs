@@ -169,8 +169,8 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     (
         "ecn",
         "HOW",
-        "ECN marking: off, threshold:SIZE or red:LOW:HIGH[:PERMILLE]; default: red at 20 % and 80 \
-         %",
+        "ECN marking: off, threshold:SIZE or red:LOW:HIGH[:PERMILLE], with 0 to 1000 thousandths at \
+         HIGH; default: red at 20 % and 80 %, 1000",
     ),
     (
         "hint",
@@ -198,7 +198,11 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "priority flow control: bytes queued of a link from which its sender is paused, and below \
          which it is resumed: 1 to PAUSE",
     ),
-    ("loss", "CHANCE", "probability that a packet is lost on its host's link, as 0.0001 or 0.01%"),
+    (
+        "loss",
+        "CHANCE",
+        "probability that a packet is lost on its host's link, as 0.0001 or 0.01%: at most 50%",
+    ),
     (
         "fail",
         "LINKS@TIME[..TIME]",
@@ -235,7 +239,7 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "N",
         "packets that a channel can track, 128 to 32768; default: four bandwidth-delay products",
     ),
-    ("burst", "N", "packets that a NIC takes from its protocol at once"),
+    ("burst", "N", "packets that a NIC takes from its protocol at once, 1 to 1024; default: 1"),
     (
         "timeout-min",
         "TIME",
@@ -271,14 +275,22 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "ranks in each dimension of sweep3d and halo3d; default: as equal as can be",
     ),
     ("cells", "AxBxC", "cells of each rank of sweep3d and halo3d"),
-    ("layers", "N", "layers of cells that sweep3d computes and sends at once"),
-    ("iterations", "N", "iterations of sweep3d and halo3d"),
+    (
+        "layers",
+        "N",
+        "layers of cells that sweep3d computes and sends at once, 1 to 65536; default: 10",
+    ),
+    ("iterations", "N", "iterations of sweep3d and halo3d, 1 to 65536; default: 1"),
     (
         "compute",
         "TIME",
         "computing time of a layer and field of sweep3d, or of an iteration of halo3d",
     ),
-    ("ranks-per-node", "N", "ranks of sweep3d, halo3d and collective operations on each node"),
+    (
+        "ranks-per-node",
+        "N",
+        "ranks of sweep3d, halo3d and collective operations on each node, 1 to 1024; default: 1",
+    ),
     (
         "protocol",
         "NAME",
@@ -289,13 +301,13 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("copy", "RATE", "rate at which a rank copies, as 80G: whole megabits per second, 1M to 100T"),
     ("eager", "SIZE", "size up to which rendezvous copies messages"),
     ("depth", "1|2", "messages to a neighbour in flight before the sender waits"),
-    ("buffers", "N", "buffers of a mailbox, and receives for each neighbour"),
+    ("buffers", "N", "buffers of a mailbox, and receives for each neighbour, 1 to 256; default: 8"),
     (
         "stream",
         "A-B [NAME=VALUE]...",
         "a stream of messages from host A to B, with verb (write, or read: B reads from A), size \
-         (64K, or 4K..1M at random), depth (messages in flight), count (of streams), every (a \
-         message each TIME), start, end, rate, weight, tenant, tenant-weight, hint (N, or N@TIME), \
+         (64K, or 4K..1M at random), depth (messages in flight), count (of streams), every \
+         (TIME between the starts of these streams), start, end, rate, weight, tenant, tenant-weight, hint (N, or N@TIME), \
          order (none, relaxed, strict), mode (roi, rot, rol), paths and policy; may be repeated",
     ),
     ("measure", "TIME", "time from which streams and control are measured; before end"),
@@ -328,7 +340,7 @@ pub const WORKLOADS: [(&str, &str); 25] = [
     ("tree-allreduce", "all-reduce of --bytes by two binary trees of all hosts"),
     ("halving-allreduce", "all-reduce of --bytes by pairs that exchange halves, quarters, ..."),
     ("doubling-allreduce", "all-reduce of --bytes by pairs that exchange the whole buffer"),
-    ("all-gather", "every host gets the --bytes of all others, by a ring"),
+    ("all-gather", "every host gets --bytes, a share of which each host contributes, by a ring"),
     ("reduce-scatter", "every host gets its share of the sum of all hosts' --bytes, by a ring"),
     ("broadcast", "every host gets the --bytes of host 0, by a binary tree"),
     ("reduce", "host 0 gets the sum of all hosts' --bytes, by a binary tree"),

@@ -1,8 +1,9 @@
 //! Settings of streams, and of the processors of their schedulers.
 
-use super::set;
 use super::values::named;
+use super::{Settings, set};
 use crate::control::ControlSpec;
+use crate::error::{SettingsError, StreamError};
 use crate::quantity::{bytes, count, rate, span};
 use crate::stream::{Stream, Verb};
 use fairway_device::random::Random;
@@ -40,6 +41,39 @@ struct Streams {
     policy: Option<Policies>,
 }
 
+impl Settings {
+    /// Returns the streams, which only the workload of that name has.
+    ///
+    /// # Errors
+    /// There is none, or one of them would send nothing, or have a share without effect.
+    pub(super) fn streams(&self, seed: u64) -> Result<Vec<Stream>, SettingsError> {
+        if self.workload != "streams" {
+            return Ok(Vec::new());
+        }
+        let streams = self.streams.build(seed);
+        if streams.is_empty() {
+            return Err(SettingsError::NoStreams);
+        }
+        let end_ps = self.end_ps;
+        if let Some(stream) = streams.iter().position(|stream| stream.start_ps >= end_ps) {
+            let start_ps = streams[stream].start_ps;
+            return Err(SettingsError::StreamTooLate { stream, start_ps, end_ps });
+        }
+        // The default policy has a scheduler that serves all alike. One that is named is meant.
+        let mut policies = self.given.iter().filter(|(name, _)| *name == "policy");
+        let is_shared = policies.any(|(_, text)| text.contains("sched="));
+        let is_idle = |stream: &Stream| {
+            stream.verb == Verb::Write
+                && stream.share != Share::default()
+                && stream.policy.is_none()
+        };
+        match streams.iter().position(is_idle).filter(|_| !is_shared) {
+            Some(stream) => Err(SettingsError::ShareWithoutScheduler { stream }),
+            None => Ok(streams),
+        }
+    }
+}
+
 /// All settings of streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct StreamSettings {
@@ -50,10 +84,18 @@ pub(super) struct StreamSettings {
 }
 
 impl StreamSettings {
+    /// Adds one or more equal streams.
+    ///
+    /// # Errors
+    /// Names the part that is wrong.
+    pub(super) fn add(&mut self, value: &str) -> Result<(), StreamError> {
+        self.streams.push(streams(value)?);
+        Ok(())
+    }
+
     /// Returns `None` if the setting is of another kind, and `Some(None)` if the value is invalid.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Option<Option<()>> {
         Some(match name {
-            "stream" => streams(value).map(|streams| self.streams.push(streams)),
             "measure" => set(&mut self.measure_ps, span(value)),
             "control" => {
                 let pair = value.split_once(':');
@@ -106,52 +148,116 @@ impl StreamSettings {
 }
 
 /// Parses `A-B`, followed by the settings that differ from the defaults, each as `NAME=VALUE`.
-fn streams(text: &str) -> Option<Streams> {
+///
+/// # Errors
+/// Names the part that is wrong.
+fn streams(text: &str) -> Result<Streams, StreamError> {
     let mut words = text.split_whitespace();
-    let (source, destination) = words.next()?.split_once('-')?;
-    let mut streams = Streams {
-        source: source.parse().ok()?,
-        destination: destination.parse().ok()?,
-        verb: Verb::Write,
-        bytes: (65_536, 65_536),
-        depth: 4,
-        order: OrderRequest::default(),
-        count: 1,
-        every_ps: 0,
-        start_ps: 0,
-        end_ps: u64::MAX,
-        megabits: None,
-        share: Share::default(),
-        hint: None,
-        paths: None,
-        policy: None,
-    };
+    let first = words.next().unwrap_or("");
+    let ends = first.split_once('-').and_then(|(source, destination)| {
+        Some((source.parse::<u32>().ok()?, destination.parse::<u32>().ok()?))
+    });
+    let (source, destination) = ends.ok_or_else(|| StreamError::Ends(first.to_owned()))?;
+    let mut streams = Streams::between(source, destination);
+    let mut given: Vec<&str> = Vec::new();
     for word in words {
-        let (name, value) = word.split_once('=')?;
-        match name {
-            "size" => streams.bytes = sizes(value)?,
-            "verb" => {
-                let found = Verb::NAMES.iter().find(|(name, _)| *name == value)?;
-                streams.verb = found.1;
-            }
-            "order" => streams.order.tag = named(value, &TAGS)?,
-            "mode" => streams.order.mode = named(value, &MODES)?,
-            "depth" => streams.depth = count(value, 1, 4096)?,
-            "count" => streams.count = count(value, 1, 65_536)?,
-            "every" => streams.every_ps = span(value)?,
-            "start" => streams.start_ps = span(value)?,
-            "end" => streams.end_ps = span(value)?,
-            "rate" => streams.megabits = Some(rate(value)?),
-            "weight" => streams.share.weight = count(value, 1, 65_535)? as u16,
-            "tenant" => streams.share.tenant = count(value, 0, 65_535)? as u16,
-            "tenant-weight" => streams.share.tenant_weight = count(value, 1, 65_535)? as u16,
-            "hint" => streams.hint = Some(hint(value)?),
-            "paths" => streams.paths = Some(count(value, 1, 256)?),
-            "policy" => streams.policy = Some(value.parse().ok()?),
-            _ => return None,
+        let pair = word.split_once('=');
+        let (name, value) = pair.ok_or_else(|| StreamError::Word(word.to_owned()))?;
+        let known = PARTS.iter().find(|part| part.0 == name);
+        let (name, takes) = known.ok_or_else(|| {
+            let known = PARTS.map(|part| part.0).join(", ");
+            StreamError::Part { name: name.to_owned(), known }
+        })?;
+        if given.contains(name) {
+            return Err(StreamError::Twice(name));
+        }
+        given.push(name);
+        let wrong = || StreamError::Value { name, value: value.to_owned(), takes };
+        streams.set(name, value).ok_or_else(wrong)?;
+    }
+    streams.check(&given)?;
+    Ok(streams)
+}
+
+/// The parts of a stream, and the values that each takes.
+const PARTS: [(&str, &str); 16] = [
+    ("verb", "it is write or read"),
+    ("size", "it is a length, as 64K, or a range, as 4K..1M: 1 to 1G, the smaller one first"),
+    ("depth", "it is a number from 1 to 4096"),
+    ("count", "it is a number from 1 to 65536"),
+    ("every", "it is a time, as 10us: at most 1000s"),
+    ("start", "it is a time, as 10us: at most 1000s"),
+    ("end", "it is a time, as 1ms: at most 1000s"),
+    ("rate", "it is a rate, as 10G: whole megabits per second, 1M to 100T"),
+    ("weight", "it is a number from 1 to 65535"),
+    ("tenant", "it is a number from 0 to 65535"),
+    ("tenant-weight", "it is a number from 1 to 65535"),
+    ("hint", "it is a number, or a number and a time, as 3@200us"),
+    ("order", "it is none, relaxed or strict"),
+    ("mode", "it is roi, rot or rol"),
+    ("paths", "it is a number from 1 to 256"),
+    ("policy", "it is policies, as cc=swift,path=spray"),
+];
+
+impl Streams {
+    /// One stream between two hosts, with defaults.
+    fn between(source: u32, destination: u32) -> Streams {
+        Streams {
+            source,
+            destination,
+            verb: Verb::Write,
+            bytes: (65_536, 65_536),
+            depth: 4,
+            order: OrderRequest::default(),
+            count: 1,
+            every_ps: 0,
+            start_ps: 0,
+            end_ps: u64::MAX,
+            megabits: None,
+            share: Share::default(),
+            hint: None,
+            paths: None,
+            policy: None,
         }
     }
-    Some(streams)
+
+    /// Sets one of [`PARTS`]; `None` if the value is invalid.
+    fn set(&mut self, name: &str, value: &str) -> Option<()> {
+        match name {
+            "size" => self.bytes = sizes(value)?,
+            "verb" => self.verb = named(value, &Verb::NAMES)?,
+            "order" => self.order.tag = named(value, &TAGS)?,
+            "mode" => self.order.mode = named(value, &MODES)?,
+            "depth" => self.depth = count(value, 1, 4096)?,
+            "count" => self.count = count(value, 1, 65_536)?,
+            "every" => self.every_ps = span(value)?,
+            "start" => self.start_ps = span(value)?,
+            "end" => self.end_ps = span(value)?,
+            "rate" => self.megabits = Some(rate(value)?),
+            "weight" => self.share.weight = count(value, 1, 65_535)? as u16,
+            "tenant" => self.share.tenant = count(value, 0, 65_535)? as u16,
+            "tenant-weight" => self.share.tenant_weight = count(value, 1, 65_535)? as u16,
+            "hint" => self.hint = Some(hint(value)?),
+            "paths" => self.paths = Some(count(value, 1, 256)?),
+            "policy" => self.policy = Some(value.parse().ok()?),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Checks parts that do not go together.
+    fn check(&self, given: &[&str]) -> Result<(), StreamError> {
+        if self.start_ps >= self.end_ps {
+            return Err(StreamError::StartAfterEnd);
+        }
+        if given.contains(&"every") && self.count == 1 {
+            return Err(StreamError::EveryOfOne);
+        }
+        if self.order.tag == Tag::No && given.contains(&"mode") {
+            return Err(StreamError::ModeWithoutOrder);
+        }
+        Ok(())
+    }
 }
 
 /// Parses a hint, `3` or `3@200us`, into its time and value.

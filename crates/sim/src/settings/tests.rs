@@ -1,6 +1,8 @@
 use super::*;
 use crate::Change;
 
+mod refused;
+
 #[test]
 fn a_scenario_file_is_read() {
     let text = "# two tiers\nworkload incast\nnodes = 64\ntopology leaf-spine\nlink 100G\n\
@@ -38,7 +40,8 @@ fn other_networks_and_what_happens_to_them() {
     settings.set("nodes", "64").expect("fine by itself");
     let error = settings.build(1).expect_err("other than there are").to_string();
     assert!(error.contains("nodes 64: this dragonfly has 36 hosts"), "{error}");
-    settings.read("topology fat-tree\nnodes 16").expect("fine");
+    let mut settings = Settings::default();
+    settings.read("topology fat-tree\nnodes 16\nrouting ugal").expect("fine");
     assert!(settings.build(1).expect_err("no such routing").to_string().contains("ugal"));
 }
 
@@ -111,7 +114,7 @@ fn wrong_settings_are_named_in_the_error() {
     settings.read("nodes 16\nsenders 16\nworkload incast").expect("each for itself is fine");
     assert!(settings.build(1).expect_err("too many").to_string().contains("16 senders"));
     for (lines, words) in [
-        ("measure 2ms\nend 1ms", ["measure 2000 us", "1000 us"]),
+        ("workload streams\nstream 0-1\nmeasure 2ms\nend 1ms", ["measure 2000 us", "1000 us"]),
         ("drain 0:25G\nreceive-queue 4K", ["receive-queue 4096", "4262 bytes"]),
         ("policy-swap 1ms:cc=nscc", ["'cc=nscc' names no module", "cc=./new.wasm"]),
     ] {

@@ -75,6 +75,9 @@ impl Direct {
             }
         };
         let hosts = switches.saturating_mul(u64::from(self.hosts_per_switch));
+        if hosts < 2 {
+            return Err(TopologyError::OneHost);
+        }
         let links = hosts.saturating_mul(2).saturating_add(switches.saturating_mul(ports));
         let limits = [
             ("hosts", hosts, HOSTS_MAX),

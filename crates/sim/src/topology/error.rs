@@ -73,6 +73,12 @@ pub enum TopologyError {
         /// The largest possible number.
         most: u64,
     },
+    /// The sizes give one host, which has no other to send to.
+    #[error(
+        "a network of 1 host has no second one to send to: take larger sizes, or more \
+         hosts-per-switch"
+    )]
+    OneHost,
     /// A switch has more ports than events can number.
     #[error("a switch of {ports} ports: at most {most}")]
     Ports {
