@@ -41,7 +41,13 @@ fn run(line: &str) -> Report {
     // The sizes of a dragonfly determine its number of hosts.
     let nodes = if line.contains("dragonfly") { "" } else { "nodes 16" };
     settings.read(nodes).expect("settings");
-    settings.read("bytes 256K\npaths 16\nmessages 2\ncheck on").expect("settings");
+    settings.read("paths 16\ncheck on").expect("settings");
+    if !["websearch", "sweep3d", "halo3d"].iter().any(|other| line.contains(other)) {
+        settings.read("bytes 256K").expect("settings");
+    }
+    if line.contains("incast-permutation") {
+        settings.read("messages 2").expect("settings");
+    }
     settings.read(&line.replace('|', "\n")).expect("settings");
     let scenario = settings.build(1).expect("a scenario");
     let report = Simulation::new(scenario, 1).expect("a run").run(u32::MAX, |_| ());
