@@ -272,7 +272,7 @@ fn dribble(mut stream: TcpStream, end: &Receiver<()>) -> bool {
     })
 }
 
-/// Passes a record on, and is told whether its rank goes on.
+/// A rendezvous by the test, which takes the record of the rank and answers for all ranks.
 struct Passed {
     own: Sender<Vec<u8>>,
     records: Receiver<Result<Vec<Vec<u8>>, Error>>,

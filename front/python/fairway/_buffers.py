@@ -34,6 +34,16 @@ def fixed_bytes_of(memory: Any) -> "tuple[int, int, Any]":
     return address, length, (owner, array)
 
 
+def plain_bytes(buffer: Any) -> memoryview:
+    """The bytes of an object with the buffer protocol."""
+    view = memoryview(buffer)
+    if not view.c_contiguous:
+        raise Invalid("the elements of the buffer are not in order of their indices: pass a "
+                      "contiguous copy (numpy.ascontiguousarray)")
+    # A buffer without elements can't be cast.
+    return view.cast("B") if view.nbytes > 0 else memoryview(b"")
+
+
 def bytes_of(memory: Any) -> "tuple[int, int, Any]":
     """Address, length, and an object that keeps the bytes where they are; nothing is copied."""
     if getattr(getattr(memory, "dtype", None), "hasobject", False):

@@ -21,7 +21,7 @@ except ImportError as error:
         f"the extension module of fairway cannot be loaded ({error}): install the wheel, or build "
         "it here (make wheel in the repository)") from error
 
-from ._buffers import Pieces, bytes_of, fixed_bytes_of, rows_of
+from ._buffers import Pieces, bytes_of, fixed_bytes_of, plain_bytes, rows_of
 
 # Before the interpreter ends, because a thread that called into it after that would end the process.
 atexit.register(_fairway.stop_releases)
@@ -99,12 +99,7 @@ class Segment(_fairway.View):
     def __setitem__(self, index: Any, value: Any) -> None:
         view = memoryview(self)
         if isinstance(index, slice):
-            source = memoryview(value)
-            if not source.c_contiguous:
-                raise Invalid("the elements of the buffer are not in order of their indices: pass "
-                              "a contiguous copy (numpy.ascontiguousarray)")
-            # A buffer without elements can't be cast.
-            view[index] = source.cast("B") if source.nbytes > 0 else b""
+            view[index] = plain_bytes(value)
         else:
             view[index] = value
 

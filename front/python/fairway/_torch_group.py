@@ -177,8 +177,7 @@ class Group:
 
     def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Work:
         output, parts = _single(outputs), _single(inputs)
-        if len(parts) != self.size:
-            raise Invalid(f"{len(parts)} input tensors for {self.size} ranks: pass one for each")
+        self._check_count(parts, "input")
         call, after = self._reduce_scatter_one(output, buffers.gathered(parts), opts.reduceOp,
                                                [part.numel() for part in parts])
         return self._work(opts, [call], outputs, after)
@@ -226,10 +225,13 @@ class Group:
             raise Invalid(f"the output has {output.dtype}, the input {source.dtype}: "
                           "pass tensors of the same type")
 
-    def _check_parts(self, parts: Tensors, own: torch.Tensor, name: str) -> None:
-        """Refuses the parts of a root that are not like its own tensor, one for each rank."""
+    def _check_count(self, parts: Tensors, name: str) -> None:
         if len(parts) != self.size:
             raise Invalid(f"{len(parts)} {name} tensors for {self.size} ranks: pass one for each")
+
+    def _check_parts(self, parts: Tensors, own: torch.Tensor, name: str) -> None:
+        """Refuses the parts of a root that are not like its own tensor, one for each rank."""
+        self._check_count(parts, name)
         buffers.check(own, *parts)
         for rank, part in enumerate(parts):
             if part.dtype != own.dtype or part.numel() != own.numel():
@@ -253,9 +255,7 @@ class Group:
     def all_gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work:
         calls, afters = [], []
         for parts, source in zip(outputs, inputs):
-            if len(parts) != self.size:
-                raise Invalid(f"{len(parts)} output tensors for {self.size} ranks: "
-                              "pass one for each")
+            self._check_count(parts, "output")
             self._check_types(parts[0], source)
             target, after = buffers.spread(parts)
             calls.append(self._begin(self._ranks.all_gather,
@@ -302,9 +302,7 @@ class Group:
 
     def all_to_all(self, outputs: Tensors, inputs: Tensors, opts: Any) -> Work:
         for parts, name in ((outputs, "output"), (inputs, "input")):
-            if len(parts) != self.size:
-                raise Invalid(f"{len(parts)} {name} tensors for {self.size} ranks: "
-                              "pass one for each")
+            self._check_count(parts, name)
             buffers.check(*parts)
             if any(part.dtype != parts[0].dtype for part in parts):
                 raise Invalid(f"the {name} tensors have several types: pass tensors of one type")
