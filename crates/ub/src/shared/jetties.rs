@@ -14,6 +14,7 @@ use crate::jetty::{Jetty, Receive, ReceiveSource};
 use crate::limits::Limits;
 use crate::pool::{Index, Pool};
 use alloc::vec::Vec;
+use core::ops::Range;
 use fairway_wire::{JettyId, Refusal, Target};
 
 /// Numbers below this one are well-known: only a caller that requests one gets it (UB §8.2.2).
@@ -22,6 +23,10 @@ const PUBLIC_JETTIES: u32 = 32;
 /// All Jetties and Jetty groups, by number, and the receives that are posted to them.
 pub(crate) struct Jetties {
     jetties: Vec<Jetty>,
+    /// The number that was assigned last, or the number of Jetties. The next one is below it, so
+    /// that a number is not assigned again at once: a message that still waits for a Jetty that has
+    /// been removed would reach the new one.
+    assigned: usize,
     /// By Jetty: number of times an operation that finds no receive is tried again; `None` means
     /// that the profile decides.
     not_ready_retries: Vec<Option<u16>>,
@@ -44,6 +49,7 @@ impl Jetties {
         let count = limits.jetties as usize;
         Jetties {
             jetties: alloc::vec![Jetty::FREE; count],
+            assigned: count,
             not_ready_retries: alloc::vec![None; count],
             failing: Vec::with_capacity(count),
             aborting: None,
@@ -76,13 +82,18 @@ impl Jetties {
         Ok(id)
     }
 
-    fn free_number(&self, wanted: Option<u32>) -> Result<usize, SetupError> {
+    fn free_number(&mut self, wanted: Option<u32>) -> Result<usize, SetupError> {
         let jetties = &self.jetties;
         let is_free = |jetty: &Jetty| jetty.state == JettyState::Reset;
         let Some(number) = wanted else {
-            let found = jetties.iter().rposition(is_free).ok_or(SetupError::Limit("jetties"))?;
-            let public = jetties.len() > PUBLIC_JETTIES as usize && found < PUBLIC_JETTIES as usize;
-            return if public { Err(SetupError::Limit("jetties")) } else { Ok(found) };
+            let public = PUBLIC_JETTIES as usize;
+            let least = if jetties.len() > public { public } else { 0 };
+            let free = |range: Range<usize>| {
+                jetties[range.clone()].iter().rposition(is_free).map(|found| range.start + found)
+            };
+            let found = free(least..self.assigned).or_else(|| free(self.assigned..jetties.len()));
+            self.assigned = found.ok_or(SetupError::Limit("jetties"))?;
+            return Ok(self.assigned);
         };
         let number = number as usize;
         match jetties.get(number) {

@@ -65,3 +65,42 @@ fn reused_jetty_number_is_not_flushed() {
     assert_eq!(pair.completions(0), []);
     assert_eq!(pair.nics[0].usage().receives, 1);
 }
+
+#[test]
+fn send_that_waits_for_a_removed_jetty_does_not_reach_the_next_one() {
+    let mut pair = Pair::new(0, 1);
+    let queue = pair.queues[1];
+    let config = JettyConfig::new(queue, queue);
+    let removed = pair.nics[1].create_jetty(&config).unwrap();
+    pair.post(1, Work::Send { target: named(removed.value()) }, 8);
+    pair.run_for(500);
+    assert!(pair.nics[1].counters().not_ready > 0);
+    pair.nics[1].destroy_jetty(removed).unwrap();
+    pair.jetties[1] = pair.nics[1].create_jetty(&config).unwrap();
+    pair.receive(2, 8);
+    pair.run_until_idle(|_, _| false);
+    assert_eq!(pair.completions(1), []);
+    let done = pair.completions(0);
+    assert_eq!((done.len(), done[0].status), (1, Status::RemoteNoJetty));
+}
+
+#[test]
+fn numbers_of_jetties_are_assigned_in_turn_until_all_are_taken() {
+    let mut pair = Pair::new(0, 1);
+    let queue = pair.queues[0];
+    let config = JettyConfig::new(queue, queue);
+    let nic = &mut pair.nics[0];
+    let mut numbers = Vec::new();
+    let limit = loop {
+        match nic.create_jetty(&config) {
+            Ok(jetty) => numbers.push(jetty),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(limit, SetupError::Limit("jetties"));
+    let [first, second] = [numbers[0], numbers[1]];
+    nic.destroy_jetty(second).unwrap();
+    nic.destroy_jetty(first).unwrap();
+    let found = [nic.create_jetty(&config), nic.create_jetty(&config), nic.create_jetty(&config)];
+    assert_eq!(found, [Ok(first), Ok(second), Err(limit)]);
+}
