@@ -74,11 +74,18 @@ impl Listener {
         &self.lease
     }
 
-    /// Closes the connections that have not been accepted.
+    /// Closes the connections that have not been accepted, and refuses later ones.
     pub(crate) fn close(&self) {
-        while let Ok(Some((peer, _))) = self.accept() {
-            // An error reports that the connection has been closed.
-            let _ = peer.close();
+        // A hello that arrives from now on is refused. An error reports that the NIC has been shut
+        // down, or that the connection has been closed.
+        let _ = self.jetty.fail();
+        let mut completions = lock(&self.completions);
+        while !completions.is_empty() || self.jetty.poll_once(&mut completions) > 0 {
+            for hello in completions.drain(..).filter(|done| done.result().is_ok()) {
+                if let Some(peer) = self.jetty.peer_of(&hello) {
+                    let _ = peer.close();
+                }
+            }
         }
     }
 

@@ -57,7 +57,7 @@ class Group:
     """The operations of one rank of a group. Every method begins a call and returns a `Work`."""
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta,
-                 settings: dict[str, Any]) -> None:
+                 settings: Callable[[], dict[str, Any]]) -> None:
         self.rank, self.size = rank, size
         self.timeout = timeout.total_seconds()
         self._store: Optional[Any] = store
@@ -69,10 +69,10 @@ class Group:
         self._closed = False
         self._process = os.getpid()
         self._watcher = Watcher(f"fairway-torch-{rank}")
-        settings = {"setup_timeout": self.timeout, "timeout": _NATIVE_TIMEOUT,
-                    "peer_timeout": min(_SILENCE, self.timeout), **settings}
+        options = {"setup_timeout": self.timeout, "timeout": _NATIVE_TIMEOUT,
+                   "peer_timeout": min(_SILENCE, self.timeout)}
         try:
-            self._ranks = Ranks(rank, size, self._exchange, settings)
+            self._ranks = Ranks(rank, size, self._exchange, {**options, **settings()})
         except Error as error:
             if not self._prefix:
                 self._announce(_FAILED + str(error).encode())  # The others need not wait.

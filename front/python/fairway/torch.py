@@ -267,7 +267,7 @@ def _has_python_backends() -> bool:
 
 
 def _create(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
-    group = Group(store, rank, size, timeout, _settings(store))
+    group = Group(store, rank, size, timeout, lambda: _settings(store))
     _open.add(group)
     kind = FairwayBackend if _has_python_backends() else FairwayProcessGroup
     made = kind(group)

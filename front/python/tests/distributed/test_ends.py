@@ -323,6 +323,10 @@ def interrupted(rank, size, kind):
     return "the call has ended"
 
 
+def on_loopback():
+    return {"bind": "127.0.0.1"}
+
+
 def gone_while_joining(rank, size):
     """Rank 1 ends when it has told where it is."""
     store = dist.PrefixStore("joining", dist.distributed_c10d._get_default_store())
@@ -334,16 +338,15 @@ def gone_while_joining(rank, size):
             def set(key, value):
                 store.set(key, value)
                 os.kill(os.getpid(), signal.SIGKILL)
-        fairway.torch.Group(Told, rank, size, timedelta(seconds=600), {"bind": "127.0.0.1"})
-    return error_of(fairway.torch.Group, store, rank, size, timedelta(seconds=600),
-                    {"bind": "127.0.0.1"})
+        fairway.torch.Group(Told, rank, size, timedelta(seconds=600), on_loopback)
+    return error_of(fairway.torch.Group, store, rank, size, timedelta(seconds=600), on_loopback)
 
 
-def unable_to_join(rank, size):
+def unable_to_join(rank, size, address):
+    """Rank 1 has an address that can't be used, and all ask for a group."""
     store = dist.PrefixStore("unable", dist.distributed_c10d._get_default_store())
-    address = "127.0.0.1" if rank == 0 else "192.0.2.77"
-    return error_of(fairway.torch.Group, store, rank, size, timedelta(seconds=600),
-                    {"bind": address})
+    os.environ["FAIRWAY_BIND"] = "127.0.0.1" if rank == 0 else address
+    return error_of(fairway.torch._create, store, rank, size, timedelta(seconds=600))
 
 
 def unfinished_batch(rank, size):
@@ -441,7 +444,7 @@ def of_earlier_versions(rank, size):
     """The class for torch before 2.14, where the backend is the process group."""
     store = dist.PrefixStore("earlier", dist.distributed_c10d._get_default_store())
     made = fairway.torch.Group(store, rank, size, timedelta(seconds=30),
-                               {"bind": "127.0.0.1", "policy": "cc=swift"})
+                               lambda: {**on_loopback(), "policy": "cc=swift"})
     group = fairway.torch.FairwayProcessGroup(made)
     tensor, whole = torch.full((6,), float(rank)), torch.zeros(6 * size)
     group.allreduce([tensor]).wait()
@@ -531,7 +534,10 @@ class Ends(unittest.TestCase):
         self.assertIn("rank 1 is gone: its process has ended", text)
 
     def test_a_rank_that_cannot_join_tells_the_others(self):
-        self.assertIn("rank 1 can't join the group", run(2, unable_to_join)[0])
+        for address in ("192.0.2.77", "here"):
+            text = run(2, unable_to_join, address)[0]
+            self.assertIn("rank 1 can't join the group", text)
+            self.assertIn(address, text)
 
     def test_a_batch_without_an_end_keeps_no_tensors(self):
         self.assertTrue(all(held <= 1 for held in run(2, unfinished_batch)))
