@@ -1,8 +1,8 @@
 //! Operations that have completed when the call returns.
 //!
 //! Each operation runs on a separate endpoint, a *lane*, so that it neither takes nor delays
-//! completions of the Jetty that it was called on. Lanes are reused by later calls. After a
-//! time-out the operation of a lane may still be under way, so that lane is dropped instead.
+//! completions of the Jetty that it was called on. Lanes are reused by later calls. A lane whose
+//! operation has been given up is aborted and dropped instead.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -54,8 +54,8 @@ impl Lanes {
 /// is guaranteed between the two. Calls from several threads run at the same time. The context must
 /// have its progress thread, or be polled by another thread, as for [`Jetty::wait`].
 ///
-/// After [`Error::Timeout`] the operation may still be executed, once. Its memory stays registered
-/// until it has completed.
+/// After [`Error::Timeout`] the operation has been called off: it uses no memory of this side any
+/// more. What had reached the peer by then may have been executed, in part, too.
 impl Jetty {
     /// Copies all of `local` to `remote`. The bytes are in place when the call returns.
     ///
@@ -132,13 +132,51 @@ impl Jetty {
         timeout: Duration,
         post: impl FnOnce(&Jetty) -> Result<(), Error>,
     ) -> Result<Completion, Error> {
-        let lane = self.lanes().take(self.handle())?;
-        if let Err(error) = post(&lane) {
-            self.lanes().return_lane(lane);
-            return Err(error);
-        }
-        let done = lane.wait(timeout)?;
-        self.lanes().return_lane(lane);
+        let running = Running::begin(self, post)?;
+        let done = running.lane().wait(timeout)?;
+        running.end();
         Ok(done.result()?)
+    }
+}
+
+/// A lane with an operation under way, which is called off if this is dropped before its end.
+pub(crate) struct Running<'a> {
+    lanes: &'a Lanes,
+    lane: Option<Jetty>,
+}
+
+impl<'a> Running<'a> {
+    /// Posts an operation on a lane of the Jetty.
+    pub(crate) fn begin(
+        jetty: &'a Jetty,
+        post: impl FnOnce(&Jetty) -> Result<(), Error>,
+    ) -> Result<Running<'a>, Error> {
+        let lanes = jetty.lanes();
+        let lane = lanes.take(jetty.handle())?;
+        match post(&lane) {
+            Ok(()) => Ok(Running { lanes, lane: Some(lane) }),
+            Err(error) => {
+                lanes.return_lane(lane);
+                Err(error)
+            }
+        }
+    }
+
+    pub(crate) fn lane(&self) -> &Jetty {
+        self.lane.as_ref().expect("the operation is under way")
+    }
+
+    /// The operation has completed.
+    pub(crate) fn end(mut self) {
+        self.lanes.return_lane(self.lane.take().expect("the operation is under way"));
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if let Some(lane) = self.lane.take() {
+            // An error reports that the context has been shut down, and all operations with it.
+            let _ = lane.abort();
+        }
     }
 }

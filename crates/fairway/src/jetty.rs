@@ -26,7 +26,9 @@ const POLL_MAX: usize = 256;
 ///
 /// Its methods post operations (they are those of [`Post`]), or post one and wait until it has
 /// completed ([`Jetty::write_all`] and similar). All methods may be called from any thread.
-/// Dropping a Jetty drops its posted receives; operations in flight still finish.
+/// Dropping a Jetty drops its posted receives. Its operations in flight go on without it, for as
+/// long as the context has another handle; to be sure that they end, [`Jetty::drain`] it first, and
+/// to call them off, [`Jetty::abort`].
 pub struct Jetty {
     handle: Arc<Handle>,
     index: usize,
@@ -184,6 +186,20 @@ impl Jetty {
         })
     }
 
+    /// Ends everything that is under way at the Jetty: its operations and its receives complete as
+    /// flushed, in the order in which they were posted, and none of them uses memory afterwards.
+    /// What has reached a peer may have been executed, in part, too; what has not, has no effect.
+    /// The Jetty can be used further.
+    ///
+    /// Loads and stores are not ended, but complete as flushed at once.
+    ///
+    /// # Errors
+    /// [`Error::ShutDown`].
+    pub fn abort(&self) -> Result<(), Error> {
+        self.handle.live()?.with_quiesced(|core| core.abort_jetty(self.index));
+        Ok(())
+    }
+
     fn change_state(&self, from: &[JettyState], to: JettyState) -> Result<(), Error> {
         self.handle.live()?.with_quiesced(|core| core.set_jetty_state(self.id, from, to))
     }
@@ -245,7 +261,9 @@ impl Jetty {
     }
 
     /// Returns the next completion as a future for any executor. The background thread drives the
-    /// NIC meanwhile. The future fails as [`Jetty::wait`] does, and has no time limit.
+    /// NIC meanwhile; a context without one ([`crate::Builder::progress_thread`]) wakes the task
+    /// only when another thread polls. The future fails as [`Jetty::wait`] does, and has no time
+    /// limit.
     pub fn next_completion(&self) -> NextCompletion<'_> {
         NextCompletion::new(&self.handle, self.index)
     }

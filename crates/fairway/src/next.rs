@@ -30,16 +30,17 @@ impl Future for NextCompletion<'_> {
 
     fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let (jetty, left) = (self.jetty, self.interest.take());
-        let waker = task.waker();
         let shared = self.handle.live()?;
-        let completion = shared.poll_once(|core| {
-            if let Some(number) = left {
-                core.interests.remove(number);
-            }
-            core.next_completion(jetty).ok_or_else(|| {
-                core.interests
-                    .add(WaitCondition::Completion(jetty), WakeTarget::Task(waker.clone()))
-            })
+        // Wakers are cloned and dropped without the lock, because that runs code of the
+        // application.
+        let mut waker = Some(WakeTarget::Task(task.waker().clone()));
+        let (completion, _earlier) = shared.poll_once(|core| {
+            let earlier = left.and_then(|number| core.interests.remove(number));
+            let completion = core.next_completion(jetty).ok_or_else(|| {
+                let wake = waker.take().expect("this closure is called once");
+                core.interests.add(WaitCondition::Completion(jetty), wake)
+            });
+            (completion, earlier)
         });
         match completion {
             Ok(completion) => Poll::Ready(completion),
@@ -56,7 +57,7 @@ impl Future for NextCompletion<'_> {
 impl Drop for NextCompletion<'_> {
     fn drop(&mut self) {
         if let (Some(number), Ok(shared)) = (self.interest, self.handle.live()) {
-            shared.with(|core| core.interests.remove(number));
+            let _waker = shared.with(|core| core.interests.remove(number));
         }
     }
 }

@@ -149,7 +149,7 @@ impl Shared {
             let wake = WakeTarget::Leader(self.sleepers[LEADER].doorbell());
             let interest = locked.core.interests.add(what.unwrap_or(changed), wake);
             locked = self.sleep_as_leader(locked, until);
-            locked.core.interests.remove(interest);
+            drop(locked.core.interests.remove(interest));
         };
         let others_wait = !locked.core.interests.is_empty();
         if others_wait && !self.has_thread {
@@ -188,7 +188,7 @@ impl Shared {
         let span = deadline.and_then(|deadline| span_until(Some(deadline)));
         bell.wait(ticket, Some(span.map_or(FOLLOW, |span| span.min(FOLLOW))));
         self.with(|core| {
-            core.interests.remove(number);
+            drop(core.interests.remove(number));
             take(core)
         })
     }

@@ -5,12 +5,13 @@
 //! for time-outs, and for a thread that waits for a connection. [`Jetty::next_completion`] is a
 //! future for any executor, and needs no feature.
 //!
-//! Dropping a future early ends the wait, but not the operation: it may still be executed, and its
-//! memory stays registered until it has completed.
+//! Dropping the future of an operation early calls the operation off, as a time-out does: it uses
+//! no memory of this side any more. What had reached the peer by then may have been executed.
 
 use std::future::Future;
 use std::time::Duration;
 
+use crate::blocking::Running;
 use crate::completion::Completion;
 use crate::context::Context;
 use crate::error::Error;
@@ -99,14 +100,10 @@ impl Jetty {
         timeout: Duration,
         post: impl FnOnce(&Jetty) -> Result<(), Error>,
     ) -> Result<Completion, Error> {
-        let lane = self.lanes().take(self.handle())?;
-        if let Err(error) = post(&lane) {
-            self.lanes().return_lane(lane);
-            return Err(error);
-        }
-        // If this future is dropped here, the lane is dropped with it.
-        let done = lane.wait_async(timeout).await?;
-        self.lanes().return_lane(lane);
+        // If this future is dropped while it waits, the operation is called off.
+        let running = Running::begin(self, post)?;
+        let done = running.lane().wait_async(timeout).await?;
+        running.end();
         Ok(done.result()?)
     }
 }

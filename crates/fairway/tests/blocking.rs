@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fairway::{
-    AtomicOp, CompletionKind, Context, Error, Jetty, JettyOptions, Memory, Peer, Rights, Segment,
-    Status, WrId,
+    AtomicOp, CompletionKind, Context, Error, Jetty, JettyOptions, Limits, Memory, Peer, Rights,
+    Segment, Status, WrId,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -114,6 +114,43 @@ fn blocking_operation_on_a_silent_peer_times_out() {
 }
 
 #[test]
+fn operations_that_time_out_take_nothing_for_good() {
+    let limits = Limits::default().jetties(16).messages(64);
+    let few = Context::builder().bind([127, 0, 0, 1].into()).limits(limits).build().unwrap();
+    let Ends { owner, exposed, .. } = &ends();
+    let peer = few.connect(owner.local_addrs()[0], TIMEOUT).expect("a connection");
+    let receiver = owner.create_jetty(JettyOptions::default()).unwrap();
+    let local = few.register(Memory::zeroed(64).unwrap(), Rights::NONE).unwrap();
+    let jetty = few.create_jetty(JettyOptions::default()).unwrap();
+    for round in 0..200 {
+        let millisecond = Duration::from_millis(1);
+        let waited = jetty.send_all(&peer, receiver.number(), local.slice(0..64), millisecond);
+        assert!(matches!(waited, Err(Error::Timeout { .. })), "{round}: {waited:?}");
+    }
+    jetty.write_all(&peer, local.slice(0..64), exposed.key(), TIMEOUT).unwrap();
+    assert!(few.usage().jetties <= 4, "{:?}", few.usage());
+}
+
+#[test]
+fn aborted_jetty_flushes_what_is_under_way_and_goes_on() {
+    let Ends { owner, exposed, peer, local, jetty, .. } = &ends();
+    let receiver = owner.create_jetty(JettyOptions::default()).unwrap();
+    jetty.post_receive(local.slice(100..200), 1).unwrap();
+    jetty.send(peer, receiver.number(), local.slice(0..8), 2).unwrap();
+    jetty.abort().unwrap();
+    let mut ended = Vec::new();
+    for _ in 0..2 {
+        let done = jetty.wait(TIMEOUT).unwrap();
+        ended.push((done.id.value(), done.status));
+    }
+    ended.sort_by_key(|&(id, _)| id);
+    assert_eq!(ended, [(1, Status::Flushed), (2, Status::Flushed)]);
+    jetty.write(peer, local.slice(0..8), exposed.key(), 3).unwrap();
+    let done = jetty.wait(TIMEOUT).unwrap();
+    assert_eq!((done.id, done.status), (WrId::new(3), Status::Success));
+}
+
+#[test]
 fn threads_share_a_jetty_for_blocking_operations() {
     let Ends { exposed, peer, local, jetty, .. } = &ends();
     std::thread::scope(|threads| {
@@ -171,6 +208,19 @@ mod tokio_tasks {
             let waited = jetty.write_all_async(peer, local.slice(0..8), key, SHORT).await;
             assert!(matches!(waited, Err(Error::Timeout { .. })), "{waited:?}");
         });
+    }
+
+    #[test]
+    fn operation_whose_future_is_dropped_is_called_off() {
+        let Ends { owner, exposed, client, peer, local, jetty, .. } = &ends();
+        let before = client.usage();
+        owner.simulate_crash();
+        block_on(async {
+            let writing = jetty.write_all_async(peer, local.slice(0..8), exposed.key(), TIMEOUT);
+            let first = tokio::time::timeout(SHORT, writing).await;
+            assert!(first.is_err(), "nothing answers");
+        });
+        assert_eq!(client.usage().jetties, before.jetties);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context as TaskContext, Waker};
+use std::task::{Context as TaskContext, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use common::{Pair, TIMEOUT, builder, content};
@@ -28,6 +28,37 @@ fn completions_can_be_awaited() {
         }
     });
     assert_eq!(content(&remote), content(&local));
+}
+
+/// A task that owns a Jetty.
+struct Owner(fairway::Jetty);
+
+impl Wake for Owner {
+    fn wake(self: Arc<Self>) {
+        assert!(self.0.outstanding() == 0, "the Jetty can be asked");
+    }
+}
+
+#[test]
+fn end_of_a_task_that_owns_a_jetty_is_not_awaited() {
+    let pair = Pair::new();
+    let (done, ended) = std::sync::mpsc::channel();
+    let context = pair.client.context.clone();
+    std::thread::spawn(move || {
+        let jetty = |_| context.create_jetty(fairway::JettyOptions::default()).unwrap();
+        let [awaited, first, second] = std::array::from_fn(jetty);
+        let mut next = awaited.next_completion();
+        for owned in [first, second] {
+            // The future has the only other reference to the task, and gives up the one before.
+            let waker = Waker::from(Arc::new(Owner(owned)));
+            assert!(pin!(&mut next).poll(&mut TaskContext::from_waker(&waker)).is_pending());
+        }
+        drop(next);
+        let left = context.usage().jetties;
+        done.send(left).unwrap();
+    });
+    let left = ended.recv_timeout(TIMEOUT).expect("no thread waits for a lock that it holds");
+    assert_eq!(left, 2, "that of the pair, and the one that was awaited");
 }
 
 #[test]

@@ -13,7 +13,11 @@ class Error(Exception):
 
 
 class Timeout(Error, TimeoutError):
-    """Nothing happened within the time limit. An operation that was started goes on."""
+    """Nothing happened within the time limit.
+
+    A call that started an operation and waited for it has called it off, but puts and gets go on;
+    an operation that was started before goes on.
+    """
 
 
 class ConnectionRefused(Error, ConnectionRefusedError):

@@ -70,8 +70,13 @@ impl Connection {
             self.lanes.put_back(lane);
             return Err(error);
         }
-        // After a time-out or a signal the lane is dropped, because its operation goes on.
-        let done = in_slices(py, timeout, |slice| lane.wait(slice))?;
+        let done = in_slices(py, timeout, |slice| lane.wait(slice));
+        // After a time-out or a signal the operation is called off, and the lane dropped.
+        if done.is_err() && request.ends_with_its_jetty() {
+            // An error reports that the context has been closed.
+            let _ = py.detach(|| lane.abort());
+        }
+        let done = done?;
         self.lanes.put_back(lane);
         value(py, done)
     }

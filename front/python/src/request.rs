@@ -28,6 +28,12 @@ enum Action {
 }
 
 impl Request {
+    /// True if the end of its Jetty ends the operation. Mailboxes count the operations that they
+    /// get, so those go on.
+    pub(crate) fn ends_with_its_jetty(&self) -> bool {
+        !matches!(self.action, Action::Put(_) | Action::Get(_))
+    }
+
     /// Posts the operation on this Jetty with this number.
     pub(crate) fn post(&self, py: Python<'_>, jetty: &Jetty, peer: &Peer, id: u64) -> PyResult<()> {
         if let Action::Atomic { place, width, change } = self.action {

@@ -73,8 +73,12 @@ impl Interests {
         self.next
     }
 
-    pub(crate) fn remove(&mut self, number: u64) {
-        self.list.retain(|interest| interest.number != number);
+    /// Removes a sleeper, and returns what would have woken it, if nothing has. The caller drops
+    /// that once the lock is released: the end of a waker may run code of the application.
+    #[must_use = "a waker is dropped without the lock"]
+    pub(crate) fn remove(&mut self, number: u64) -> Option<WakeTarget> {
+        let at = self.list.iter().position(|interest| interest.number == number)?;
+        Some(self.list.remove(at).wake)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -88,14 +92,8 @@ impl Interests {
 
     /// Marks the sleepers whose condition fulfils `happened` to be woken.
     pub(crate) fn collect_due(&mut self, mut happened: impl FnMut(WaitCondition) -> bool) {
-        let due = &mut self.due;
-        self.list.retain(|interest| {
-            let happened = happened(interest.what);
-            if happened {
-                due.push(interest.wake.clone());
-            }
-            !happened
-        });
+        let awake = self.list.extract_if(.., |interest| happened(interest.what));
+        self.due.extend(awake.map(|interest| interest.wake));
     }
 
     /// As [`Interests::take_due`], but leaves those whose waking runs code of the application.

@@ -88,6 +88,15 @@ impl Core {
         self.reap_jetties();
     }
 
+    /// Ends everything that is under way at a Jetty. No system call may use memory meanwhile.
+    pub(crate) fn abort_jetty(&mut self, index: usize) {
+        let Some(Some(record)) = self.jetties.live.get(index) else { return };
+        // It exists for as long as its record.
+        let _ = self.nic.abort_jetty(record.id);
+        self.note_end();
+        self.note_abort();
+    }
+
     /// Removes dropped Jetties whose operations have ended. Their receives release segments, so
     /// events are processed at once, before a segment's number can be used again.
     pub(crate) fn reap_jetties(&mut self) {
