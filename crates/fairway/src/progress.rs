@@ -124,6 +124,7 @@ impl Shared {
         what: Option<WaitCondition>,
         take: &mut impl FnMut(&mut Core) -> Option<R>,
     ) -> Option<R> {
+        let leading = Leading(self);
         let mut locked = self.lock();
         let found = loop {
             let unfinished = locked.poll();
@@ -157,9 +158,7 @@ impl Shared {
             locked.core.interests.wake_all();
         }
         self.run_pending_and_unlock(locked);
-        if self.progress_lock.resign() {
-            self.bell.ring();
-        }
+        drop(leading);
         if others_wait {
             self.demand_background();
         }
@@ -191,5 +190,16 @@ impl Shared {
             drop(core.interests.remove(number));
             take(core)
         })
+    }
+}
+
+/// The turn of a thread that leads. It ends also where code of the application panics.
+struct Leading<'a>(&'a Shared);
+
+impl Drop for Leading<'_> {
+    fn drop(&mut self) {
+        if self.0.progress_lock.resign() {
+            self.0.bell.ring();
+        }
     }
 }

@@ -4,10 +4,12 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::time::Duration;
 
 use fairway_runtime::{Memory, SharedBytes};
 use fairway_ub::{LocalRange, SegmentId};
 
+use crate::core::Core;
 use crate::error::{Error, PostedTo};
 use crate::key::SegmentKey;
 use crate::same_host::Share;
@@ -15,6 +17,10 @@ use crate::shared::Handle;
 
 /// Size of a scratch copy in bytes: small enough for the stack and the first-level cache.
 const CHUNK: usize = 4096;
+
+/// Time after which [`Segment::into_memory`] looks again whether its memory is still being handed
+/// over to another process.
+const HANDED_OVER: Duration = Duration::from_millis(2);
 
 /// Memory that the NIC may use: as the local side of operations and, as far as its rights go, for
 /// peers that have its key.
@@ -209,16 +215,22 @@ impl Segment {
         // Dropping `inner` deregisters the segment.
         drop(inner);
         let mut memory = Some(memory);
-        handle.shared.wait_for("release of the segment", None, None, |_core| {
-            // The core's table has the other reference.
-            match Arc::try_unwrap(memory.take()?) {
+        // The core's table has another reference, and the thread that hands shared memory to other
+        // processes has one for a moment. No event of the core tells when that one is dropped.
+        loop {
+            let taken = |_: &mut Core| match Arc::try_unwrap(memory.take()?) {
                 Ok(memory) => Some(memory),
                 Err(shared) => {
                     memory = Some(shared);
                     None
                 }
+            };
+            let awaited = "release of the segment";
+            let released = handle.shared.wait_for(awaited, Some(HANDED_OVER), None, taken);
+            if !matches!(released, Err(Error::Timeout { .. })) {
+                return released;
             }
-        })
+        }
     }
 
     /// Returns an object to which memory of the segment is posted: a Jetty, for a receive into

@@ -30,6 +30,31 @@ fn completions_can_be_awaited() {
     assert_eq!(content(&remote), content(&local));
 }
 
+#[test]
+fn context_goes_on_after_a_panic_of_the_condition_that_was_waited_for() {
+    let pair = Pair::new();
+    let (client, server) = (&pair.client, &pair.server);
+    let waiting = server.context.clone();
+    let thread = std::thread::spawn(move || {
+        let begun = Instant::now();
+        let condition = || {
+            // By then the thread no longer polls, but drives the context while it sleeps.
+            let sleeps = begun.elapsed() > Duration::from_millis(2);
+            assert!(!sleeps, "a condition that panics, as the test wants it");
+            false
+        };
+        waiting.wait_until(condition, TIMEOUT)
+    });
+    let (local, remote) = (client.filled(64, 1), server.open_segment(64));
+    while !thread.is_finished() {
+        client.jetty.write(&client.peer, &local, remote.key(), 6).unwrap();
+        assert_eq!(client.jetty.wait(TIMEOUT).unwrap().status, fairway::Status::Success);
+    }
+    thread.join().expect_err("it has panicked");
+    client.jetty.write(&client.peer, &local, remote.key(), 7).unwrap();
+    assert_eq!(client.jetty.wait(TIMEOUT).unwrap().status, fairway::Status::Success);
+}
+
 /// A task that owns a Jetty.
 struct Owner(fairway::Jetty);
 

@@ -70,6 +70,8 @@ pub struct UdpPort {
     pub(super) features: Features,
     pub(super) counters: PortCounters,
     pub(super) send_unsegmented: SingleFile,
+    /// Number of trains in a row that the kernel has refused although it sends their packets.
+    pub(super) refused_trains: u8,
     /// True if the kernel is to timestamp packets.
     stamps: bool,
 }
@@ -143,6 +145,7 @@ impl UdpPort {
             },
             counters: PortCounters::default(),
             send_unsegmented: SingleFile::new(),
+            refused_trains: 0,
             stamps: false,
         }
     }

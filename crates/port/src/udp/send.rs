@@ -112,6 +112,10 @@ impl Trouble {
 /// Number of attempts for a call that fails for reasons unrelated to its packets.
 const ATTEMPTS: usize = 3;
 
+/// Number of trains in a row that the kernel has to refuse, while it accepts their packets one by
+/// one, before trains are given up. A route may have become usable between the two.
+const REFUSED_TRAINS: u8 = 4;
+
 impl UdpPort {
     /// Sends the packets of `train` from `socket` to `to`.
     ///
@@ -132,6 +136,9 @@ impl UdpPort {
         for attempt in 1..=ATTEMPTS {
             self.counters.send_calls += 1;
             let Err(error) = self.send_once(socket, to, train) else {
+                if train.len() > 1 {
+                    self.refused_trains = 0;
+                }
                 self.count_sent(train.len(), train.bytes());
                 return Ok(Sent::All);
             };
@@ -205,9 +212,15 @@ impl UdpPort {
         if packet + to.header_overhead() > mtu {
             return Err(self.too_long(socket, to, packet));
         }
-        self.counters.gso_fallbacks += 1;
-        self.features.segmentation = false;
-        self.send_single_file(socket, to, train)
+        let before = self.counters.packets_sent;
+        let sent = self.send_single_file(socket, to, train);
+        // A route that forbids packets refuses single ones, too.
+        if self.counters.packets_sent > before {
+            self.counters.gso_fallbacks += 1;
+            self.refused_trains += 1;
+            self.features.segmentation = self.refused_trains < REFUSED_TRAINS;
+        }
+        sent
     }
 
     /// Sends packet by packet, with one call for as many as the kernel accepts.

@@ -237,7 +237,8 @@ impl Waiter {
         if sleeps && self.fine.load(Ordering::Relaxed) {
             let result = self.wait_fine(events, timeout.unwrap_or_default());
             match result {
-                Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+                // Some containers refuse calls that they do not know by EPERM.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
                     self.fine.store(false, Ordering::Relaxed);
                 }
                 other => return other,
