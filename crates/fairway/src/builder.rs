@@ -110,7 +110,8 @@ impl Default for Builder {
 /// The code points that the environment names, or the default.
 fn dscp_of_environment() -> Result<Dscp, Error> {
     const VARIABLE: &str = "FAIRWAY_DSCP";
-    let Some(text) = std::env::var_os(VARIABLE) else { return Ok(Dscp::default()) };
+    let set = std::env::var_os(VARIABLE).filter(|text| !text.is_empty());
+    let Some(text) = set else { return Ok(Dscp::default()) };
     let text = text.to_string_lossy();
     text.parse().map_err(|_| Error::Parameter {
         name: VARIABLE,
@@ -508,6 +509,9 @@ impl Builder {
     fn check(&self) -> Result<(), Error> {
         check("sockets", self.sockets.unwrap_or(1), 1..=PORTS_MAX, "use 1 to 16")?;
         let pool = self.control_threads as usize;
+        let samples = self.control_latency_samples;
+        let name = "measure_control_latency";
+        check(name, samples, 0..=CONTROL_LATENCY_MAX, "use up to 268,435,456 samples")?;
         check("control_threads", pool, 0..=CONTROL_THREADS_MAX, "use 0 to 64")?;
         check("engines", self.engines, 1..=usize::from(GROUP_MAX), "use 1 to 16")?;
         if self.engines > 1 && !self.progress_thread {
@@ -526,7 +530,11 @@ impl Builder {
         }
         check("paths", self.paths as usize, 1..=usize::from(PATHS_MAX), "use 1 to 256")?;
         if self.paths > self.limits.paths {
-            return Err(Error::Limit { name: "paths" });
+            return Err(Error::Parameter {
+                name: "paths",
+                value: format!("{} with Limits::paths({})", self.paths, self.limits.paths),
+                remedy: "ask for fewer by Builder::paths, or raise Limits::paths",
+            });
         }
         self.limits.check().map_err(|LimitError { name, value, remedy, .. }| Error::Parameter {
             name,
@@ -564,6 +572,9 @@ impl Builder {
         }
     }
 }
+
+/// Most samples of each kind that may be measured: they take 2 GiB.
+const CONTROL_LATENCY_MAX: usize = 1 << 28;
 
 fn check(
     name: &'static str,

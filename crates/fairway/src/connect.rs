@@ -203,7 +203,7 @@ impl Core {
         let (first_psn, first_message) = first_numbers(random);
         let keys = KeyPair::new(clock::random_bytes()?);
         let channel =
-            self.nic.reserve_channel().map_err(|error| Error::setup(error, "channel", None))?;
+            self.reserve_channel().map_err(|error| Error::setup(error, "channel", None))?;
         let request = OpenRequest {
             server,
             tpn: self.channels.peer_number(channel),
@@ -241,6 +241,15 @@ impl Core {
         Ok(index)
     }
 
+    /// Reserves a channel; if none is free, one of those that only wait for their peer to repeat
+    /// its close.
+    fn reserve_channel(&mut self) -> Result<ChannelId, SetupError> {
+        match self.nic.reserve_channel() {
+            Err(_) if self.nic.end_lingering() => self.nic.reserve_channel(),
+            reserved => reserved,
+        }
+    }
+
     /// Returns the UDP port of a socket of an engine.
     pub(crate) fn own_port(&self, engine: u32, socket: usize) -> u16 {
         let ports = self.connecting.identity.ports.get(engine as usize);
@@ -266,10 +275,12 @@ impl Core {
     /// Ends an attempt whose result is no longer needed.
     pub fn abandon_attempt(&mut self, index: usize) {
         let slot = self.connecting.attempts.get_mut(index).and_then(Option::take);
-        if let Some(pending) = slot
-            && pending.result.is_none()
-        {
-            self.call_off(index, &pending);
+        let Some(mut pending) = slot else { return };
+        match pending.result.take() {
+            None => self.call_off(index, &pending),
+            // Nobody has taken the connection. It may have ended meanwhile.
+            Some(Ok(peer)) => drop(self.close_channel(peer.channel)),
+            Some(Err(_)) => {}
         }
     }
 

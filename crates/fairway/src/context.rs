@@ -34,8 +34,9 @@ use crate::stats::{Stats, statistics};
 ///
 /// Clones refer to the same NIC. It lives as long as any of them, or any [`Segment`], [`Jetty`] or
 /// [`Peer`] of it. When the last one is dropped, each peer is notified once and the sockets are
-/// closed. [`Context::shutdown`] makes sure that peers receive the notification. A child of `fork`
-/// can't use it ([`Context::is_forked`]).
+/// closed. [`Context::shutdown`] makes sure that peers receive the notification. Both cut off what is
+/// under way; [`Jetty::drain`] waits for its end. A child of `fork` can't use a context
+/// ([`Context::is_forked`]).
 ///
 /// Contexts share nothing. A program that needs more than one core for the protocol opens several,
 /// and drives each with a thread of its own. They can serve the same memory:
@@ -266,7 +267,7 @@ impl Context {
     ) -> Result<Peer, Error> {
         self.handle.live()?;
         let started = Instant::now();
-        let mut addresses = server.resolve()?;
+        let mut addresses = server.resolve_within(timeout)?;
         let own = self.local_addrs();
         let is_reachable = |remote: &SocketAddr| {
             let is_both = |own: &SocketAddr| own.ip() == Ipv6Addr::UNSPECIFIED;
@@ -281,8 +282,8 @@ impl Context {
         let mut first_error = None;
         for (at, address) in addresses.into_iter().enumerate() {
             let left = timeout.saturating_sub(started.elapsed()) / (count - at) as u32;
-            // A single address gets the whole time, however long name resolution took.
-            let limit = if count == 1 { timeout } else { left };
+            // An address takes no time to resolve, and an error names the time that was asked for.
+            let limit = if count == 1 && !server.is_name() { timeout } else { left };
             match self.connect_as(address, limit, heeds_refusals) {
                 Ok(peer) => return Ok(peer),
                 Err(error) => first_error = first_error.or(Some(error)),

@@ -70,7 +70,8 @@ impl DatapathKind {
     /// # Errors
     /// The variable has another value.
     pub(crate) fn of_environment() -> Result<DatapathKind, Error> {
-        let Some(text) = std::env::var_os(VARIABLE) else { return Ok(DatapathKind::default()) };
+        let set = std::env::var_os(VARIABLE).filter(|text| !text.is_empty());
+        let Some(text) = set else { return Ok(DatapathKind::default()) };
         let text = text.to_string_lossy();
         text.parse().map_err(|_| Error::Parameter {
             name: VARIABLE,

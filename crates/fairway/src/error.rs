@@ -439,7 +439,16 @@ impl fmt::Display for Error {
             return f.write_str(text);
         }
         match self {
-            Error::Io { doing, source } => write!(f, "could not {doing}: {source}"),
+            Error::Io { doing, source } => {
+                write!(f, "could not {doing}: {source}")?;
+                match source.raw_os_error() {
+                    Some(libc::EMFILE) => f.write_str(
+                        ": raise the limit of open files of this process (ulimit -n; a context \
+                         takes about 20, and two for each peer on this host)",
+                    ),
+                    _ => Ok(()),
+                }
+            }
             Error::Parameter { name, value, remedy } => {
                 write!(f, "{name} can't be {value}: {remedy}")
             }

@@ -53,7 +53,8 @@
 //! **Invariants.** No protocol decision is made here: the protocol decides which packets to send
 //! and where to place payload. Nothing is allocated per packet. Memory is freed only when the
 //! protocol reports that no operation refers to it, and is never lent out as a Rust reference while
-//! a NIC may write it. Application code never runs while the NIC is locked.
+//! a NIC may write it. Application code does not run while the NIC is locked, except for the
+//! condition of [`Context::wait_until`] and what [`Memory::keeping`] drops.
 //!
 //! **Modules.** [`Context`] and its siblings check arguments and lock the core; `core` owns the
 //! engine, the sockets and the tables of live objects; `protocol` provides the functions of the

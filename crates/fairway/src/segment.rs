@@ -148,6 +148,9 @@ impl Segment {
     /// [`Ordering::Acquire`](std::sync::atomic::Ordering::Acquire) sees all bytes that were written
     /// before it in order.
     ///
+    /// The word is accessed directly. If it is in a mapped file ([`Memory::map_file`]) that has been
+    /// truncated, the access ends the process (SIGBUS), as with any mapping of a file.
+    ///
     /// # Errors
     /// It leaves the segment, is not aligned, or the memory can't be written.
     pub fn atomic_u64(&self, offset: u64) -> Result<&AtomicU64, Error> {
@@ -156,7 +159,7 @@ impl Segment {
         Ok(unsafe { AtomicU64::from_ptr(word) })
     }
 
-    /// Returns the 4-byte word at `offset`, likewise.
+    /// Returns the 4-byte word at `offset`, to be accessed as [`Segment::atomic_u64`] says.
     ///
     /// # Errors
     /// As [`Segment::atomic_u64`].

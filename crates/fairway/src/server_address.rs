@@ -2,6 +2,10 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, ToSocketAddrs};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use fairway_runtime::without_signals;
 
 use crate::error::Error;
 
@@ -29,6 +33,39 @@ enum Given {
 }
 
 impl ServerAddress {
+    /// True if the system's resolver is needed to find the address.
+    pub(crate) fn is_name(&self) -> bool {
+        match &self.0 {
+            Given::Address(_) => false,
+            Given::Text(text) => text.parse::<SocketAddr>().is_err(),
+            Given::Name(host, _) => host.parse::<IpAddr>().is_err(),
+        }
+    }
+
+    /// As [`ServerAddress::resolve`], for as long as `limit`. A name is resolved by a thread, which
+    /// goes on after that.
+    pub(crate) fn resolve_within(&self, limit: Duration) -> Result<Vec<SocketAddr>, Error> {
+        if !self.is_name() {
+            return self.resolve();
+        }
+        let name = match &self.0 {
+            Given::Text(text) => text.rsplit_once(':').map_or(text.as_str(), |(host, _)| host),
+            Given::Name(host, _) => host,
+            Given::Address(_) => "",
+        };
+        let (done, resolved) = mpsc::sync_channel(1);
+        let server = self.clone();
+        let resolve = move || drop(done.send(server.resolve()));
+        let resolver = std::thread::Builder::new().name("fairway-names".to_owned());
+        let doing = "start a thread that resolves a name".to_owned();
+        without_signals(|| resolver.spawn(resolve))
+            .map_err(|source| Error::Io { doing, source })?;
+        resolved.recv_timeout(limit).unwrap_or_else(|_| {
+            let source = io::Error::from(io::ErrorKind::TimedOut);
+            Err(Error::UnknownHost { name: name.to_owned(), source })
+        })
+    }
+
     /// Resolves the address. Returns at least one address, IPv4 before IPv6, because a name such as
     /// localhost has both and a server may be bound to IPv4 alone. This calls the system's resolver
     /// and may block for as long as that does.

@@ -16,6 +16,17 @@ fn mortal() -> Builder {
 }
 
 #[test]
+fn connections_can_be_made_and_closed_one_after_the_other_without_a_pause() {
+    let pair = common::Pair::new();
+    let server = pair.server.context.local_addrs()[0];
+    for number in 0..300 {
+        let peer = pair.client.context.connect(server, TIMEOUT);
+        let peer = peer.unwrap_or_else(|error| panic!("connection {number}: {error}"));
+        peer.close().unwrap();
+    }
+}
+
+#[test]
 fn a_closed_connection_is_gone_on_both_sides() {
     let pair = Pair::new();
     let (client, server) = (&pair.client, &pair.server);

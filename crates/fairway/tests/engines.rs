@@ -118,6 +118,15 @@ fn limits_out_of_range_are_errors() {
         (limits.segments(u32::MAX), "segments"),
         (limits.mailboxes(70_000), "mailboxes"),
         (limits.completion_queues(65_536), "completion_queues"),
+        (limits.messages(u32::MAX), "messages"),
+        (limits.messages(0), "messages"),
+        (limits.arrivals(0), "arrivals"),
+        (limits.send_blocks(1), "send_blocks"),
+        (limits.bitmap_blocks(u32::MAX), "bitmap_blocks"),
+        (limits.withheld(0), "withheld"),
+        (limits.receives(u32::MAX), "receives"),
+        (limits.flows(u32::MAX), "flows"),
+        (limits.paths(1), "paths"),
     ] {
         let error = builder().limits(wrong).build().unwrap_err();
         assert!(matches!(error, Error::Parameter { name, .. } if name == limit), "{error}");

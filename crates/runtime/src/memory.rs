@@ -136,7 +136,8 @@ impl Memory {
     /// the file; otherwise it can only be read.
     ///
     /// Other processes may change the file meanwhile. If one truncates it, operations on the
-    /// missing part fail.
+    /// missing part fail. Direct accesses to it, by [`Memory::start`] or by atomics of a segment,
+    /// end the process (SIGBUS).
     pub fn map_file(file: &File, writable: bool) -> Result<Memory, SystemError> {
         let length = file
             .metadata()

@@ -29,7 +29,8 @@ pub(crate) const HEADER_BYTES: u32 = 80;
 
 /// Capacities of a [`crate::UbDevice`]. Shared pools are allocated when the NIC is created, the
 /// memory of a channel when the channel is opened. [`Limits::new`] is the default, and each field
-/// has a setter.
+/// has a setter. A limit whose documentation gives no range is at most 2^24, those of blocks 2^26;
+/// messages, arrivals, withheld packets and bitmap blocks are 1 at least, send blocks 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -103,6 +104,12 @@ pub struct Limits {
     pub allocates_on_use: bool,
 }
 
+/// Most records of a kind that [`Limits::check`] allows, and most blocks.
+const RECORDS_MAX: u32 = 1 << 24;
+const BLOCKS_MAX: u32 = 1 << 26;
+const RECORDS: &str = "use up to 16,777,216";
+const AT_LEAST_ONE: &str = "use 1 to 16,777,216";
+
 impl Limits {
     /// Checks every limit against the range that its documentation gives.
     ///
@@ -120,6 +127,20 @@ impl Limits {
             ("read_slots", self.read_slots, 1..=256, "use 1 to 256"),
             ("paths", self.paths, 1..=256, "use 1 to 256"),
             ("mailboxes", self.mailboxes, 0..=65_536, "use up to 65,536"),
+            ("messages", self.messages, 1..=RECORDS_MAX, AT_LEAST_ONE),
+            ("arrivals", self.arrivals, 1..=RECORDS_MAX, AT_LEAST_ONE),
+            ("withheld", self.withheld, 1..=RECORDS_MAX, AT_LEAST_ONE),
+            ("send_blocks", self.send_blocks, 2..=BLOCKS_MAX, "use 2 to 67,108,864"),
+            ("bitmap_blocks", self.bitmap_blocks, 1..=BLOCKS_MAX, "use 1 to 67,108,864"),
+            ("completions", self.completions, 0..=RECORDS_MAX, RECORDS),
+            ("receives", self.receives, 0..=RECORDS_MAX, RECORDS),
+            ("order_records", self.order_records, 0..=RECORDS_MAX, RECORDS),
+            ("bypass_answers", self.bypass_answers, 0..=RECORDS_MAX, RECORDS),
+            ("groups", self.groups, 0..=RECORDS_MAX, RECORDS),
+            ("deferred", self.deferred, 0..=RECORDS_MAX, RECORDS),
+            ("mailbox_buffers", self.mailbox_buffers, 0..=RECORDS_MAX, RECORDS),
+            ("put_streams", self.put_streams, 0..=RECORDS_MAX, RECORDS),
+            ("flows", self.flows, 0..=RECORDS_MAX, RECORDS),
         ];
         for (name, value, range, remedy) in limits {
             if !range.contains(&value) {

@@ -31,7 +31,7 @@ impl Core {
             return Err(RejectReason::Refused);
         }
         let all = self.nic.limits().channels;
-        if all - self.nic.usage().channels <= quota::reserve(all) {
+        if all - self.nic.usage().channels <= quota::reserve(all) && !self.nic.end_lingering() {
             self.evict_idle(now, 0);
         }
         if let Some(held) = self.held_by(opening.from.ip()).filter(|held| !held.allows_one_more()) {

@@ -184,6 +184,13 @@ impl Channel {
         }
     }
 
+    /// When the channel will be freed, if it has answered its peer's close and has nothing else to
+    /// do than to repeat that.
+    pub(crate) fn lingers_until(&self) -> Option<Instant> {
+        let has_answered = self.life.state == State::Lingering && !self.life.is_close_due;
+        has_answered.then(|| self.timers.deadline(Timer::Close)).flatten()
+    }
+
     fn closed(&mut self, channels: &mut ChannelGroups, events: &mut VecDeque<Event>) {
         self.life.state = State::Gone;
         if channels.close_one(self.group()) {

@@ -144,6 +144,22 @@ impl UbDevice {
         Ok(())
     }
 
+    /// Frees the channel that its peer has closed first, of those that only wait whether the peer
+    /// repeats its close. Such a peer gives up after five attempts, in a tenth of a second. Returns
+    /// false if there is none: for a caller that needs a channel at once.
+    pub fn end_lingering(&mut self) -> bool {
+        let lingering = |entry: &Entry| match &entry.state {
+            EntryState::Open(channel) => channel.lingers_until(),
+            _ => None,
+        };
+        let ends = self.entries.iter().enumerate();
+        let ends = ends.filter_map(|(index, entry)| Some((lingering(entry)?, index)));
+        let first = ends.reduce(|first, next| if next.0.is_before(first.0) { next } else { first });
+        let Some((_, index)) = first else { return false };
+        self.free_entry(ChannelIndex::of(index as u32));
+        true
+    }
+
     /// Ends the other channels of a group of which the peer has ended one, before anything else
     /// happens, because an operation may have to wait for one that was sent on another channel.
     pub(super) fn end_groups(&mut self, now: Instant) {
