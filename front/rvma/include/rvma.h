@@ -23,7 +23,9 @@
  * Threads.  Every call may be made from any thread at any time, and several threads may use the same
  *           window; a request belongs to the one thread at a time that waits for it. No call may be
  *           made from a signal handler. A process that forks does so before RVMA_Init(): in a child
- *           of an initialised process every call fails with RVMA_ERR_FORKED.
+ *           of an initialised process every call fails with RVMA_ERR_FORKED. No call is a
+ *           cancellation point (pthread_cancel): a thread that waits ends after its time-out.
+ * Language. C99 or later, or C++11 or later.
  *
  * The man page rvma(7) is the overview; every call has a page of section 3.
  */
@@ -198,7 +200,8 @@ typedef struct RVMA_Record {
     uint64_t operations;  /* puts made */
     uint64_t number;      /* of the buffer: counts what was posted to the window, from 0 */
     void *virtual_addr;   /* the address last put to: the window's own, but for the catch-all */
-    uint32_t cancelled;   /* puts cut off by the death of their sender: length counts what came */
+    uint32_t cancelled;   /* puts that are there in part: their sender died, or the buffer can't be
+                           * written (read-only, unmapped); length counts what came */
     uint32_t flags;       /* RVMA_EPOCH_EARLY */
     uint64_t bytes;       /* bytes put; of a stream with holes, fewer than length */
 } __attribute__((aligned(64))) RVMA_Record;
@@ -246,7 +249,7 @@ typedef struct RVMA_Epoch {
     int64_t epoch;        /* its number, from 0 */
     int64_t operations;   /* puts made */
     void *virtual_addr;   /* the address last put to */
-    uint32_t cancelled;   /* puts cut off by the death of their sender */
+    uint32_t cancelled;   /* puts that are there in part, as in RVMA_Record */
     uint32_t flags;       /* RVMA_EPOCH_EARLY */
 } RVMA_Epoch;
 

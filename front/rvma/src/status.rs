@@ -59,7 +59,7 @@ const MEANINGS: &[(Status, &CStr)] = &[
     (
         Status::NoBuffer,
         c"the peer has posted no buffer and lets no put wait for one, the memory of its buffer is \
-          gone, or it has no record for one more sender (a higher limit of windows gives it more)",
+          gone or can't be written, or it has no record for one more sender (a higher limit of windows gives it more)",
     ),
     (Status::Refused, c"the peer refused"),
 ];
@@ -143,8 +143,36 @@ impl From<fairway::Error> for Failure {
             }
             _ => Status::Internal,
         };
-        Failure::new(status, error.to_string())
+        Failure::new(status, in_terms_of_c(&error).unwrap_or_else(|| error.to_string()))
     }
+}
+
+/// The text of an error whose own text names settings that only Rust has.
+fn in_terms_of_c(error: &fairway::Error) -> Option<String> {
+    use fairway::Error;
+    let text = match error {
+        Error::Limit { name: "mailboxes" } => {
+            "no more windows: free some, or raise RVMA_Init_options.windows"
+        }
+        Error::Limit { name } => return Some(format!("no more {name}: wait for operations")),
+        Error::TooManyBuffers => {
+            "too many buffers posted: post fewer, or raise RVMA_Init_options.buffers"
+        }
+        Error::TooManyPuts => {
+            "puts to too many windows, or of 4 GiB to one, are under way: wait for some, or raise \
+             RVMA_Init_options.windows"
+        }
+        Error::TooManyOperations => "too many operations are under way: wait for some",
+        Error::NoBuffer => "the epoch has no buffer: post one (RVMA_Post_buffer)",
+        Error::EpochNotKept => {
+            "the window does not keep that epoch: go back less far, or raise \
+             RVMA_Win_options.retired"
+        }
+        Error::MailboxClosed => "the window is closed: make another",
+        Error::ShutDown => "RVMA_Finalize has ended everything: call RVMA_Init again",
+        _ => return None,
+    };
+    Some(text.to_owned())
 }
 
 /// Bytes of a failure's text that are kept, including the zero byte at the end.
@@ -192,6 +220,27 @@ mod tests {
         let ours: Vec<i32> = MEANINGS.iter().map(|(status, _)| *status as i32).collect();
         assert_eq!(numbers, ours);
         assert_eq!(Status::meaning(-7), c"no status of this library");
+    }
+
+    #[test]
+    fn texts_name_no_settings_of_rust() {
+        use fairway::Error;
+        let errors = [
+            Error::Limit { name: "mailboxes" },
+            Error::Limit { name: "jetties" },
+            Error::TooManyBuffers,
+            Error::TooManyPuts,
+            Error::TooManyOperations,
+            Error::NoBuffer,
+            Error::EpochNotKept,
+            Error::MailboxClosed,
+            Error::ShutDown,
+        ];
+        for error in errors {
+            let text = Failure::from(error).text;
+            let of_rust = ["Limits", "Mailbox", "Jett", "build "];
+            assert!(!of_rust.iter().any(|word| text.contains(word)), "{text}");
+        }
     }
 
     #[test]
