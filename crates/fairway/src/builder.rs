@@ -541,6 +541,17 @@ impl Builder {
             value: value.to_string(),
             remedy,
         })?;
+        // Without these, operations would wait for ever, some of them at the peer.
+        let limits = &self.limits;
+        for (name, value, least) in [
+            ("messages", limits.messages, 1),
+            ("arrivals", limits.arrivals, 1),
+            ("withheld", limits.withheld, 1),
+            ("bitmap_blocks", limits.bitmap_blocks, 1),
+            ("send_blocks", limits.send_blocks, 2),
+        ] {
+            check(name, value as usize, least..=u32::MAX as usize, "use a higher limit")?;
+        }
         if let Some(mtu) = self.mtu {
             check("mtu", mtu, 64..=MTU_MAX, "use 64 to 32768 bytes")?;
         }

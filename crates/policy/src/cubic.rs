@@ -140,6 +140,8 @@ pub struct Cubic {
     state: State,
     epoch: Option<Epoch>,
     before_loss: Option<State>,
+    /// Something has been acknowledged since the last time-out.
+    has_progress: bool,
     /// Growth of the window that has not added up to a byte yet.
     growth: u64,
     last_mark: Option<Instant>,
@@ -184,6 +186,7 @@ impl Cubic {
             },
             epoch: None,
             before_loss: None,
+            has_progress: true,
             growth: 0,
             last_mark: None,
             last_ack: None,
@@ -364,6 +367,7 @@ impl CongestionControl for Cubic {
 
     fn on_ack(&mut self, sample: &AckSample) {
         self.losses.acked(sample.acked_bytes, self.loss_horizon());
+        self.has_progress |= sample.acked_bytes > 0;
         self.rivals.ended(sample.acked_bytes, 0);
         self.smoothed_rtt = sample.smoothed_rtt;
         self.delivery.add(sample.now, sample.acked_bytes, sample.smoothed_rtt);
@@ -409,7 +413,12 @@ impl CongestionControl for Cubic {
             } else {
                 self.rivals.falls(sample.now, sample.smoothed_rtt, self.base.get());
             }
-            self.fall(kept.clamp(self.beta_permille(), 1000), sample.by_timeout);
+            // As long as nothing arrives, further time-outs tell nothing new about the path, so slow
+            // start still ends where the first one has set its end (RFC 5681, §3.1).
+            let has_progress = core::mem::replace(&mut self.has_progress, !sample.by_timeout);
+            if has_progress || !sample.by_timeout {
+                self.fall(kept.clamp(self.beta_permille(), 1000), sample.by_timeout);
+            }
             // Losses that have caused a reaction must not cause another.
             self.losses.forgive();
         }

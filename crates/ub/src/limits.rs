@@ -29,8 +29,7 @@ pub(crate) const HEADER_BYTES: u32 = 80;
 
 /// Capacities of a [`crate::UbDevice`]. Shared pools are allocated when the NIC is created, the
 /// memory of a channel when the channel is opened. [`Limits::new`] is the default, and each field
-/// has a setter. A limit whose documentation gives no range is at most 2^24, those of blocks 2^26;
-/// messages, arrivals, withheld packets and bitmap blocks are 1 at least, send blocks 2.
+/// has a setter. A limit whose documentation gives no range is at most 2^24, those of blocks 2^26.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -108,7 +107,7 @@ pub struct Limits {
 const RECORDS_MAX: u32 = 1 << 24;
 const BLOCKS_MAX: u32 = 1 << 26;
 const RECORDS: &str = "use up to 16,777,216";
-const AT_LEAST_ONE: &str = "use 1 to 16,777,216";
+const BLOCKS: &str = "use up to 67,108,864";
 
 impl Limits {
     /// Checks every limit against the range that its documentation gives.
@@ -127,11 +126,11 @@ impl Limits {
             ("read_slots", self.read_slots, 1..=256, "use 1 to 256"),
             ("paths", self.paths, 1..=256, "use 1 to 256"),
             ("mailboxes", self.mailboxes, 0..=65_536, "use up to 65,536"),
-            ("messages", self.messages, 1..=RECORDS_MAX, AT_LEAST_ONE),
-            ("arrivals", self.arrivals, 1..=RECORDS_MAX, AT_LEAST_ONE),
-            ("withheld", self.withheld, 1..=RECORDS_MAX, AT_LEAST_ONE),
-            ("send_blocks", self.send_blocks, 2..=BLOCKS_MAX, "use 2 to 67,108,864"),
-            ("bitmap_blocks", self.bitmap_blocks, 1..=BLOCKS_MAX, "use 1 to 67,108,864"),
+            ("messages", self.messages, 0..=RECORDS_MAX, RECORDS),
+            ("arrivals", self.arrivals, 0..=RECORDS_MAX, RECORDS),
+            ("withheld", self.withheld, 0..=RECORDS_MAX, RECORDS),
+            ("send_blocks", self.send_blocks, 0..=BLOCKS_MAX, BLOCKS),
+            ("bitmap_blocks", self.bitmap_blocks, 0..=BLOCKS_MAX, BLOCKS),
             ("completions", self.completions, 0..=RECORDS_MAX, RECORDS),
             ("receives", self.receives, 0..=RECORDS_MAX, RECORDS),
             ("order_records", self.order_records, 0..=RECORDS_MAX, RECORDS),

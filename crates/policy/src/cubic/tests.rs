@@ -330,3 +330,22 @@ fn a_share_that_is_not_tolerated_counts_without_a_queue() {
     cubic.on_loss(&LossSample { lost_bytes: 200_000, ..loss(1, false) });
     assert_eq!(cubic.window_bytes(), 700_000);
 }
+
+#[test]
+fn slow_start_after_an_outage_ends_where_the_first_timeout_has_set_it() {
+    let mut cubic = cubic(100_000);
+    for timeout in 0..5 {
+        cubic.on_loss(&loss(1000 * timeout, true));
+        assert_eq!(cubic.window_bytes(), 2_000);
+    }
+    for acked in [2_000, 4_000, 8_000, 16_000, 32_000] {
+        cubic.on_ack(&ack(5_000, acked));
+    }
+    assert_eq!(cubic.window_bytes(), 64_000);
+    // A time-out after that is one of the path as it is now.
+    cubic.on_loss(&loss(6_000, true));
+    cubic.on_ack(&ack(6_100, 43_000));
+    assert_eq!(cubic.window_bytes(), 45_000);
+    cubic.on_ack(&ack(6_101, 45_000));
+    assert!(cubic.window_bytes() < 47_000, "slow start ends at seven tenths of 64,000");
+}
