@@ -87,7 +87,11 @@ impl Shared {
         let (since, timeout) = (Instant::now(), timeout.unwrap_or(self.timeout));
         self.drive_until(|driver| {
             if since.elapsed() > timeout && !driver.has_ended(work) {
-                driver.give_up(work);
+                // What has arrived while this process was stopped may end the call.
+                driver.progress(Duration::ZERO, Duration::ZERO);
+                if !driver.has_ended(work) {
+                    driver.give_up(work);
+                }
             }
             driver.take(work).map(|outcome| outcome.map_err(Error::Failed))
         })

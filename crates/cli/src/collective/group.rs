@@ -221,10 +221,11 @@ fn parse_hosts(text: &str) -> Result<Vec<String>, Failure> {
                  letters, digits and . - _ : [ ] %, that does not begin with -"
             )));
         }
-        let slots = match words.next().map(|word| word.strip_prefix("slots=").map(str::parse)) {
-            None => Ok(1),
-            Some(Some(Ok(slots))) if (1..=1024).contains(&slots) => Ok(slots),
-            Some(_) => Err(Failure::usage(format!(
+        let slots = words.next().map(|word| word.strip_prefix("slots=").map(str::parse));
+        let slots = match (slots, words.next()) {
+            (None, _) => Ok(1),
+            (Some(Some(Ok(slots))), None) if (1..=1024).contains(&slots) => Ok(slots),
+            (Some(_), _) => Err(Failure::usage(format!(
                 "line {number}: {line:?} is no host: write a name, and slots=N for several ranks"
             ))),
         }?;
@@ -244,7 +245,9 @@ mod tests {
     fn host_files_name_a_host_for_each_rank() {
         let hosts = parse_hosts("# both\nhost1 slots=2\n\nhost2 # one\n").expect("it is right");
         assert_eq!(hosts, ["host1", "host1", "host2"]);
-        for wrong in ["", "# none", "host1 slots=0", "host1 slots=x", "host1 2"] {
+        for wrong in
+            ["", "# none", "host1 slots=0", "host1 slots=x", "host1 2", "host1 slots=1 slots=2"]
+        {
             assert!(parse_hosts(wrong).is_err(), "{wrong:?}");
         }
     }

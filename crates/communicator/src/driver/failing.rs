@@ -2,6 +2,7 @@
 
 use super::{Driver, Job};
 use crate::error::{Error, Failure};
+use crate::pulse::BEAT;
 use crate::setup::CLOSED;
 use crate::status::{self, Published};
 use fairway::Event;
@@ -128,7 +129,8 @@ impl Driver {
         }
     }
 
-    /// Adds to the end of another rank that it, and all the others, may have given this one up.
+    /// Adds a pause of this rank to a failure that it may have caused: the end of another rank, which
+    /// may have given this one up, as all the others have, or a time-out.
     fn with_pause(&self, failure: Failure) -> Failure {
         let pause = self.pulse.longest_pause(Instant::now());
         match failure {
@@ -139,6 +141,13 @@ impl Driver {
                      it up"
                 );
                 Failure::Died { rank, how }
+            }
+            Failure::TimedOut { call, waited, awaited }
+                if pause >= 3 * BEAT && 2 * pause >= waited =>
+            {
+                let call =
+                    format!("{call} (this rank had stopped for {:.1} s)", pause.as_secs_f64());
+                Failure::TimedOut { call, waited, awaited }
             }
             other => other,
         }
