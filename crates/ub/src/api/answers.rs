@@ -116,7 +116,8 @@ pub enum Status {
     RemoteRights,
     /// The peer has no such Jetty.
     RemoteNoJetty,
-    /// The message is longer than the peer's receive buffer.
+    /// The message is longer than the peer's receive buffer. Of a receive: an unreliable message
+    /// was longer than the receive ([`UbDevice::fail_short_receives`](crate::UbDevice)).
     RemoteLength,
     /// The peer does not offer this operation.
     RemoteOperation,

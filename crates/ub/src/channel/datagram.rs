@@ -1,15 +1,16 @@
-//! Unreliable packets (mode UNO): delivered if possible, and otherwise dropped without notice. They
+//! Unreliable packets (mode UNO): delivered if possible, and otherwise dropped without notice; but
+//! a message that is too long for its receive may fail that (`UbDevice::fail_short_receives`). They
 //! pass no gate, take no sequence number and are not acknowledged.
 
 use super::Channel;
 use crate::api::{Completion, DropReason, LocalRange, Received, Rights, SegmentId, Status};
-use crate::arrival::Arrival;
+use crate::arrival::{Arrival, ArrivalKind};
 use crate::counters::Counters;
 use crate::injected_bug::InjectedBug;
 use crate::placement::{Placement, PlacementToken, Purpose, Verdict};
 use crate::pool::Index;
 use crate::shared::Shared;
-use fairway_wire::{Data, Datagram, Msn, Operation, Order, Psn};
+use fairway_wire::{Data, Datagram, Msn, Operation, Order, Psn, Refusal};
 
 impl Channel {
     pub(crate) fn handle_datagram(
@@ -42,7 +43,12 @@ impl Channel {
         } else {
             let mut arrival = match self.admit_message(shared, &data, length) {
                 Ok(arrival) => arrival,
-                Err(_) => return self.lose_refused(shared, datagram),
+                Err(refusal) => {
+                    if refusal == Refusal::Length {
+                        self.fail_short_receive(shared, &data);
+                    }
+                    return self.lose_refused(shared, datagram);
+                }
             };
             let target = LocalRange {
                 segment: SegmentId::new(arrival.segment),
@@ -75,6 +81,21 @@ impl Channel {
             return Verdict::Done;
         }
         Verdict::Place(Placement { target, token })
+    }
+
+    /// Fails the receive for which a message is too long, if that is wanted.
+    fn fail_short_receive(&self, shared: &mut Shared, data: &Data) {
+        let (Operation::Send { target, .. } | Operation::SendImmediate { target, .. }) =
+            data.operation
+        else {
+            return;
+        };
+        let Some(receive) = shared.jetties.take_short_receive(target.jetty) else { return };
+        let (jetty, kind) = (target.jetty, ArrivalKind::Send);
+        let arrival = Arrival { jetty, kind, ..Arrival::refused(*data, self.index()) };
+        let status = Status::RemoteLength;
+        let completion = Completion { status, bytes: 0, ..self.receive_completion(&arrival) };
+        shared.complete_receive(receive, completion);
     }
 
     fn lose_refused(&mut self, shared: &mut Shared, datagram: &Datagram) -> Verdict {

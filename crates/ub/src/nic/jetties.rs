@@ -70,6 +70,25 @@ impl UbDevice {
         self.shared.jetties.share_receives(id, source)
     }
 
+    /// Takes back the next of the receives that are posted to this Jetty, not to one that it
+    /// shares. It has no completion. Returns the identifier of the receive; `None` if no receive is
+    /// posted, or messages have taken all.
+    pub fn withdraw_receive(&mut self, id: JettyId) -> Option<u64> {
+        let queue = self.shared.jetties.get(id)?.receive_queue;
+        let receive = self.shared.jetties.drain_receive(id)?;
+        self.shared.queues.of_jetty(queue).unreserve();
+        self.shared.release(receive.segment);
+        Some(receive.id)
+    }
+
+    /// Completes a receive with [`Status::RemoteLength`] from now on if an unreliable message (mode
+    /// UNO) is too long for it. Otherwise the receive stays posted.
+    ///
+    /// [`Status::RemoteLength`]: crate::Status::RemoteLength
+    pub fn fail_short_receives(&mut self) {
+        self.shared.jetties.fail_short_receives();
+    }
+
     /// The state of a Jetty, or of a group.
     pub fn jetty_state(&self, id: JettyId) -> JettyState {
         self.shared.jetties.state(id)

@@ -42,6 +42,8 @@ pub(crate) struct Jetties {
     sources: Vec<ReceiveSource>,
     /// State of receives that are matched in order.
     matching: ReceiveMatching,
+    /// True if unreliable messages that are too long fail their receives.
+    fails_short_receives: bool,
 }
 
 impl Jetties {
@@ -58,6 +60,7 @@ impl Jetties {
             taken: alloc::vec![0; count],
             sources: ReceiveSource::own(limits.jetties),
             matching: ReceiveMatching::new(limits.jetties),
+            fails_short_receives: false,
         }
     }
 

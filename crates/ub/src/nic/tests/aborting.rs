@@ -176,6 +176,27 @@ fn jetties_draw_from_one_queue_of_receives() {
     pair.nics[1].destroy_jetty(queue).unwrap();
 }
 
+#[test]
+fn receive_that_is_withdrawn_has_no_completion_and_the_next_takes_its_place() {
+    let mut pair = Pair::new(0, 1);
+    let [queue, one] = [5, 6].map(|number| pair.another(number));
+    pair.nics[1].share_receives(one, queue).unwrap();
+    assert_eq!(pair.nics[1].withdraw_receive(queue), None);
+    let held = pair.nics[1].segment_references(pair.segments[1]);
+    (0..3).for_each(|id| pair.receive_at(queue, id));
+    assert_eq!(pair.nics[1].withdraw_receive(one), None, "they are posted to the other Jetty");
+    assert_eq!(pair.nics[1].withdraw_receive(queue), Some(0));
+    pair.post(0, Work::Send { target: named(6) }, 10);
+    pair.run_until_idle(|_, _| false);
+    let got: Vec<_> = pair.completions(1).iter().map(|it| it.id).collect();
+    assert_eq!(got, [1]);
+    assert_eq!(pair.nics[1].withdraw_receive(queue), Some(2));
+    assert_eq!(pair.nics[1].withdraw_receive(queue), None);
+    assert_eq!(pair.nics[1].segment_references(pair.segments[1]), held);
+    // All entries of the completion queue are free again.
+    assert_eq!(pair.nics[1].usage().receives, 0);
+}
+
 const MEMORY_ORDER: OrderRequest = OrderRequest {
     mode: ServiceMode::Rol,
     tag: fairway_wire::Tag::Mo,

@@ -55,6 +55,30 @@ fn copy_of_an_unreliable_message_is_not_executed_again() {
 }
 
 #[test]
+fn unreliable_message_that_is_too_long_fails_its_receive_on_request() {
+    for fails in [false, true] {
+        let mut pair = Pair::new(0, 1);
+        if fails {
+            pair.nics[1].fail_short_receives();
+        }
+        (7..9).for_each(|id| pair.receive(id, 100));
+        let far = pair.jetties[1].value();
+        let wrong = Target { token_value: 1 ^ named(far).token_value, ..named(far) };
+        for (id, target, length) in [(1, wrong, 101), (2, named(far), 101), (3, named(far), 100)] {
+            pair.post_in_order(id, Work::Send { target }, length, unreliable());
+            pair.run_until_idle(|_, _| false);
+        }
+        let got: Vec<_> = pair.completions(1).iter().map(|it| (it.id, it.status)).collect();
+        let done = |id| (id, Status::Success);
+        match fails {
+            false => assert_eq!(got, [done(7)]),
+            true => assert_eq!(got, [(7, Status::RemoteLength), done(8)]),
+        }
+        assert_eq!(pair.nics[1].counters().datagrams_lost, 2);
+    }
+}
+
+#[test]
 fn unreliable_messages_and_stores_that_were_not_agreed_on_are_refused_on_both_sides() {
     let mut pair = Pair::new(0, 1);
     let remote = pair.remote();

@@ -115,6 +115,19 @@ impl Jetties {
         Some(receive)
     }
 
+    /// Makes unreliable messages that are too long fail their receives.
+    pub(crate) fn fail_short_receives(&mut self) {
+        self.fails_short_receives = true;
+    }
+
+    /// Takes the next posted receive of a Jetty, for which an unreliable message was too long, if
+    /// it is to fail.
+    pub(crate) fn take_short_receive(&mut self, id: JettyId) -> Option<Index<Receive>> {
+        // A group does not tell which member would have taken the message.
+        self.get(id).filter(|_| self.fails_short_receives)?;
+        self.take_receive(id)
+    }
+
     /// Returns a receive that was taken but not used to the front.
     pub(crate) fn return_receive(&mut self, id: JettyId, receive: Index<Receive>) {
         let taken = &mut self.taken[id.value() as usize];
