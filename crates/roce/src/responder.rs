@@ -84,6 +84,8 @@ struct Taken {
     psns: u32,
     last: bool,
     receive: Option<Index<Receive>>,
+    /// The status with which the receive completes.
+    status: Status,
     kind: CompletionKind,
     bytes: u32,
     tail: Tail,
@@ -98,6 +100,7 @@ impl Taken {
         psns: 1,
         last: false,
         receive: None,
+        status: Status::Success,
         kind: CompletionKind::Receive,
         bytes: 0,
         tail: Tail::Nothing,
@@ -313,6 +316,7 @@ impl QueuePair {
             first: false,
             last: taken.last,
             receive: taken.receive,
+            status: taken.status,
             kind: taken.kind,
             bytes: taken.bytes,
             tail: taken.tail,
@@ -412,7 +416,7 @@ impl QueuePair {
                 Completion {
                     id: 0,
                     queue_pair: self.number,
-                    status: Status::Success,
+                    status: pending.status,
                     kind: pending.kind,
                     bytes: pending.bytes,
                     tail: pending.tail,

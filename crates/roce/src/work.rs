@@ -1,6 +1,6 @@
 //! Records of posted operations, and of accepted packets that are not finished. They are in pools.
 
-use super::api::{CompletionKind, Peer, Work};
+use super::api::{CompletionKind, Peer, Status, Work};
 use fairway_device::ScatterList;
 use fairway_device::list::{Links, List, ListRecord};
 use fairway_device::pool::Index;
@@ -133,6 +133,8 @@ pub(crate) struct Pending {
     pub(crate) last: bool,
     /// The receive that completes with the packet.
     pub(crate) receive: Option<Index<Receive>>,
+    /// The status with which the receive completes.
+    pub(crate) status: Status,
     pub(crate) kind: CompletionKind,
     pub(crate) bytes: u32,
     pub(crate) tail: Tail,

@@ -267,6 +267,7 @@ impl QueuePair {
             first: early.first,
             last: early.last,
             receive: None,
+            status: Status::Success,
             kind: CompletionKind::ReceiveWrite,
             bytes: 0,
             tail: Tail::Nothing,

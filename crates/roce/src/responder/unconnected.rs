@@ -1,5 +1,6 @@
 //! The receiving side of the unreliable services. Senders get no answers: an incomplete UC message
-//! is dropped (9.8.2.2), and so is a datagram that cannot be delivered (9.8.3.2).
+//! is dropped (9.8.2.2), and so is a datagram that cannot be delivered (9.8.3.2). A datagram that
+//! is too long for its receive fails that receive, as with adapters, and the queue pair goes on.
 
 use super::judge::ends;
 use super::{Incoming, Refusal, Taken};
@@ -95,7 +96,10 @@ impl QueuePair {
             return shared.drop(DropReason::Refused);
         }
         if record.local.length() < bytes {
-            self.responder.spare = Some(receive);
+            // The receive fails in its turn, so that its program does not wait for it.
+            let status = Status::LocalLength;
+            let taken = Taken { last: true, receive: Some(receive), status, ..Taken::NOTHING };
+            self.take(shared, &received.packet.bth, &taken);
             return shared.drop(DropReason::Malformed);
         }
         let taken = Taken {

@@ -144,11 +144,31 @@ fn datagrams_that_cannot_be_delivered_are_dropped() {
     };
     assert_eq!(verdict(0x1111, 8, None), Verdict::Drop(DropReason::NotReady));
     assert_eq!(verdict(0x2222, 8, Some(64)), Verdict::Drop(DropReason::QueueKey));
-    assert_eq!(verdict(0x1111, 25, None), Verdict::Drop(DropReason::Malformed));
     assert!(matches!(verdict(0x1111, 24, None), Verdict::Place(_)));
     let request = pair.request(0, 9, Work::Datagram { to, q_key: 1, immediate: None }, MTU + 1);
     let refused = pair.hosts[0].post_send(pair.now, pair.pairs[0], &request);
     assert_eq!(refused, Err(PostError::Length));
+}
+
+#[test]
+fn datagram_that_is_too_long_fails_its_receive_in_turn_and_nothing_else() {
+    let mut pair = Pair::new(Transport::Ud);
+    pair.hold = true;
+    let to = Peer { address: 0, queue_pair: pair.pairs[1] };
+    for (length, id) in [100, 101, 99].into_iter().zip(7..) {
+        pair.receive(1, id, 140);
+        pair.post(0, id, Work::Datagram { to, q_key: 0x1111, immediate: None }, length);
+    }
+    let sent = pair.pull(0);
+    let verdicts: Vec<Verdict> = sent.iter().map(|transmit| pair.deliver(1, transmit)).collect();
+    assert_eq!(verdicts[1], Verdict::Drop(DropReason::Malformed));
+    assert_eq!(pair.received(1), [], "the first has not been placed");
+    for token in core::mem::take(&mut pair.held) {
+        pair.hosts[1].handle_placed(pair.now, token, 0);
+    }
+    let (ok, failed) = (Status::Success, Status::LocalLength);
+    assert_eq!(pair.received(1), [(7, ok, 140), (8, failed, 0), (9, ok, 139)]);
+    assert_eq!(pair.states()[1], QueuePairState::ReadyToSend);
 }
 
 #[test]
