@@ -30,7 +30,8 @@
 //! * A message that was set aside when its region was deregistered is dropped, although its sender
 //!   has received an acknowledgement for it.
 //! * Operations posted behind one that fails may have been executed; they complete as flushed. A
-//!   SEND behind one that is too long for its receive may take that receive.
+//!   SEND behind one that is too long for its receive, or another queue pair's with the same shared
+//!   queue, may take that receive; then the next one fails.
 //! * The responder's queue pair fails when the requester's library says that the refused request
 //!   has completed ([`refusal`]), and not before.
 //! * WRITEs, READs and atomics name the target's queue pair, and need its state, rights and

@@ -302,16 +302,18 @@ impl Verbs {
 
     /// Moves a queue pair to the error state: everything is flushed, in order.
     pub(super) fn enter_error(&mut self, core: &mut Core, local: u32) {
-        self.enter_error_by(core, local, Status::Flushed);
+        let _ = self.enter_error_by(core, local, Status::Flushed);
     }
 
-    /// Moves a queue pair to the error state; its first receive completes with `first`.
-    pub(super) fn enter_error_by(&mut self, core: &mut Core, local: u32, first: Status) {
-        let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
+    /// Moves a queue pair to the error state; its first receive completes with `first`. Unless that
+    /// is `Flushed`, it takes the receive from a shared queue, too. Returns false if there is none.
+    pub(super) fn enter_error_by(&mut self, core: &mut Core, local: u32, first: Status) -> bool {
+        let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return false };
         let jetty = pair.jetty();
         // A program may request this state again, but the last receive is reported only once.
         let entered = pair.state != QueuePairState::Error;
         pair.state = QueuePairState::Error;
+        let (config, has_own) = (pair.config, !pair.receives.is_empty());
         // Accesses of peers that are under way are refused.
         let _ = core.nic.set_jetty_grant(jetty, Grant::Nothing);
         self.abort(core, local);
@@ -319,10 +321,16 @@ impl Verbs {
             let _ = core.nic.set_jetty_state(jetty, JettyState::Error);
         }
         self.flush_sends(core, local);
+        let is_shared = config.shared_receives.is_some();
+        let has_receive = match is_shared {
+            true => first != Status::Flushed && self.fail_next_receive(core, local, first),
+            false => has_own,
+        };
         self.flush_receives(core, local, first);
         if entered {
             self.note_last_receive(local);
         }
+        has_receive
     }
 
     /// Moves a queue pair to the reset state: all posted work is dropped.

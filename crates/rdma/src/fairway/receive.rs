@@ -187,9 +187,6 @@ impl Verbs {
         };
         let record = *record;
         let local = ended.jetty.value();
-        if !self.fits(local, &record, ended) && self.post_again(core, local, index) {
-            return;
-        }
         if record.shared != ALONE {
             self.take_from_shared(record.shared, index);
         }
@@ -205,14 +202,10 @@ impl Verbs {
         if ended.status == fairway_ub::Status::LocalMemory {
             return self.fail_receive(core, local, index);
         }
-        if ended.status != fairway_ub::Status::Success {
+        let fits = self.fits(local, &record, ended);
+        if ended.status != fairway_ub::Status::Success || !fits {
             self.free_receive(core, index);
-            let flushed = empty(number, record.id, Status::Flushed);
-            return self.report(core, config.receive_queue, flushed);
-        }
-        if !self.fits(local, &record, ended) {
-            self.free_receive(core, index);
-            let status = Status::LocalLength;
+            let status = if fits { Status::Flushed } else { Status::LocalLength };
             return self.report(core, config.receive_queue, empty(number, record.id, status));
         }
         let datagrams = config.transport == Transport::Ud;
@@ -274,23 +267,16 @@ impl Verbs {
         self.fail(core, local, status);
     }
 
-    /// True if a message fits. Until a datagram arrives, it is unknown that a shared receive needs
-    /// room for its header in front.
+    /// True unless a message was too long for the receive. Until a datagram arrives, it is unknown
+    /// that a shared receive needs room for its header in front.
     fn fits(&self, local: u32, record: &Receive, ended: &fairway_ub::Completion) -> bool {
         let pair = self.pairs.get(local as usize).and_then(Option::as_deref);
         let datagrams = pair.is_some_and(|pair| pair.config.transport == Transport::Ud);
-        let success = ended.status == fairway_ub::Status::Success;
         let length = u64::from(ended.bytes) + u64::from(HEADER_BYTES);
-        !(datagrams && success) || length <= u64::from(record.local.length())
-    }
-
-    /// Drops a datagram that was too long for a receive, and posts that receive again. Returns
-    /// false if that failed.
-    fn post_again(&mut self, core: &mut Core, local: u32, index: u32) -> bool {
-        let Receive { life, range, shared, .. } = self.receives[index as usize];
-        let posting = EngineRequest { id: u64::from(life) << 32 | u64::from(index), local: range };
-        let jetty = if shared == ALONE { JettyId::new(local) } else { jetty_of(shared) };
-        core.nic.post_receive(jetty, &posting).is_ok()
+        match ended.status {
+            fairway_ub::Status::Success => !datagrams || length <= u64::from(record.local.length()),
+            status => status != fairway_ub::Status::RemoteLength,
+        }
     }
 
     /// Records that the first message arrived before the queue pair could send.
@@ -332,6 +318,36 @@ impl Verbs {
             at = next;
         }
         Ok(())
+    }
+
+    /// The Jetty to which the receives of a queue pair are posted.
+    fn receiver(&self, local: u32) -> Option<JettyId> {
+        let pair = self.pairs[local as usize].as_deref()?;
+        let shared = pair.config.shared_receives.map(|queue| jetty_of(queue.index() as u32));
+        Some(shared.unwrap_or(pair.jetty()))
+    }
+
+    /// Completes the receive that the next message to a queue pair would take, with `status`.
+    /// Returns false if there is none.
+    pub(super) fn fail_next_receive(
+        &mut self,
+        core: &mut Core,
+        local: u32,
+        status: Status,
+    ) -> bool {
+        let Some(id) = self.receiver(local).and_then(|jetty| core.nic.withdraw_receive(jetty))
+        else {
+            return false;
+        };
+        let receive = self.free_receive(core, id as u32);
+        if receive.shared != ALONE {
+            self.take_from_shared(receive.shared, id as u32);
+        }
+        let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return false };
+        remove(&mut pair.receives, id as u32);
+        let (number, queue) = (pair.number, pair.config.receive_queue);
+        self.report(core, queue, empty(number, receive.id, status));
+        true
     }
 
     /// Completes the receives of a queue pair's own queue as flushed, but the first with `first`.

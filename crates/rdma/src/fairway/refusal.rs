@@ -16,18 +16,17 @@ use super::tables::Verbs;
 
 impl Verbs {
     /// Tells the peer of a queue pair that it has refused a request, which has failed with
-    /// `status` and may have been one that takes a receive. If there is no room for the notice, the
-    /// peer is not told.
+    /// `status` and may have been a SEND. If there is no room for the notice, the peer is not told.
     pub(super) fn tell_refusal(
         &self,
         core: &mut Core,
         local: u32,
-        (status, takes_receive): (Status, bool),
+        (status, is_send): (Status, bool),
     ) {
         let Some(pair) = self.pairs[local as usize].as_deref() else { return };
         let cause = match status {
             Status::RemoteAccess => Cause::Access,
-            Status::RemoteInvalidRequest if takes_receive => Cause::TooLong,
+            Status::RemoteInvalidRequest if is_send => Cause::TooLong,
             Status::RemoteInvalidRequest => Cause::Invalid,
             _ => return,
         };
@@ -56,8 +55,7 @@ impl Verbs {
     fn heed(&mut self, core: &mut Core, notice: Notice) {
         let local = notice.local;
         let Some(pair) = self.pairs.get(local as usize).and_then(Option::as_deref) else { return };
-        let state = pair.state;
-        if pair.config.transport != Transport::Rc || state == QueuePairState::Error {
+        if pair.config.transport != Transport::Rc || pair.state == QueuePairState::Error {
             return;
         }
         let Some(secret) = pair.secret else { return };
@@ -65,12 +63,11 @@ impl Verbs {
             return self.notices.note_wrong();
         }
         let queue_pair = pair.number;
-        let has_receive = !pair.receives.is_empty();
         let first = match notice.cause {
             Cause::TooLong => Status::LocalLength,
             Cause::Access | Cause::Invalid => Status::Flushed,
         };
-        self.enter_error_by(core, local, first);
+        let has_receive = self.enter_error_by(core, local, first);
         let code = match notice.cause {
             Cause::Access => NakCode::RemoteAccess,
             // The completion reports it.

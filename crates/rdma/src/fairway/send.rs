@@ -406,10 +406,10 @@ impl Verbs {
             if send.status == Status::Success && store_value(core, &send).is_err() {
                 send.status = Status::LocalProtection;
             }
-            let (status, takes_receive) = (send.status, send.takes_receive());
+            let (status, is_send) = (send.status, matches!(send.work, Work::Send { .. }));
             self.complete(core, local, send);
             if !matches!(status, Status::Success | Status::Flushed) {
-                self.tell_refusal(core, local, (status, takes_receive));
+                self.tell_refusal(core, local, (status, is_send));
                 self.fail_sends(core, local, status);
             }
         }

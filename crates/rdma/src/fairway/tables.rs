@@ -112,6 +112,7 @@ impl Verbs {
         let refused = |_| ProviderError::Limit("completions");
         let engine_queue = core.nic.create_completion_queue(completions).map_err(refused)?;
         core.nic.guard_segments(fairway_roce::KEY_TAG_BITS);
+        core.nic.fail_short_receives();
         let mut own: Vec<IpAddr> = core.local_addrs().iter().map(SocketAddr::ip).collect();
         own.dedup();
         let mut regions = Regions::default();

@@ -1,8 +1,9 @@
 //! Both ends of a connection on which a request is refused.
 
-use crate::node::{BASE, DOMAIN, Memory, Node, Pair, Q_KEY, patient};
+use crate::node::{BASE, DOMAIN, Memory, Node, Pair, Q_KEY, own_options, patient};
 use fairway_roce::{
-    Event, MemoryRequest, QueuePairState, ReceiveRequest, RemoteAddress, Status, Transport, Work,
+    Event, MemoryRequest, Peer, QueuePairConfig, QueuePairState, ReceiveRequest, RemoteAddress,
+    Status, Transport, Work,
 };
 use fairway_ub::wire::roce::{NakCode, Tail};
 use fairway_ub::{LocalRange, Rights};
@@ -81,6 +82,81 @@ fn a_message_that_is_too_long_fails_its_receive() {
     let failed = [(2, Status::LocalLength), (3, Status::Flushed)];
     assert_eq!(next_receives(there), [done[0], done[1], failed[0], failed[1]]);
     assert_eq!(there.provider.state(pair.pairs[1]), Some(QueuePairState::Error));
+}
+
+#[test]
+fn message_that_is_too_long_fails_a_shared_receive() {
+    let own = own_options();
+    let nodes = [Node::new(&own), Node::new(&own)];
+    let [here, there] = &nodes;
+    let queue = there.provider.create_receive_queue(DOMAIN, 8).unwrap();
+    let config = QueuePairConfig { shared_receives: Some(queue), ..there.config(Transport::Rc) };
+    let gid = there.provider.gids()[0];
+    let connections = [(); 2].map(|()| {
+        let from = here.queue_pair(Transport::Rc);
+        let to = there.provider.create_queue_pair(&config).unwrap();
+        here.connect(from, here.peer(gid, to), patient());
+        there.connect(to, there.peer(gid, from), patient());
+        (from, to)
+    });
+    (1..4).for_each(|id| there.receive_shared(queue, id, 64 * id, 64));
+    let [(from, to), other] = connections;
+    here.post(from, 1, SEND, here.local(0, 65));
+    let done = here.next(here.sends);
+    assert_eq!((done.id, done.status), (1, Status::RemoteInvalidRequest));
+    let failed = there.next(there.receives);
+    assert_eq!((failed.id, failed.status), (1, Status::LocalLength));
+    assert_eq!(failed.queue_pair, to);
+    there.recorder.event(Event::LastReceive { queue_pair: to });
+    assert_eq!(there.provider.state(to), Some(QueuePairState::Error));
+    let refused = |event: &Event| matches!(event, Event::Refused { .. });
+    let events = there.recorder.until(|calls| Some(calls.events.clone()));
+    assert!(!events.iter().any(refused), "{events:?}");
+    // The others stay in the queue.
+    for id in 2..4 {
+        here.post(other.0, id, SEND, here.local(0, 64));
+        here.sent(id);
+        assert_eq!(there.received(id).queue_pair, other.1);
+    }
+    there.provider.destroy_queue_pair(to).unwrap();
+    there.provider.destroy_queue_pair(other.1).unwrap();
+    there.provider.destroy_receive_queue(queue).unwrap();
+}
+
+/// A datagram of 64 bytes needs a receive of 104.
+#[test]
+fn datagram_that_is_too_long_fails_its_receive_and_the_queue_pair_goes_on() {
+    for is_shared in [false, true] {
+        let own = own_options();
+        let nodes = [Node::new(&own), Node::new(&own)];
+        let [here, there] = &nodes;
+        let queue = there.provider.create_receive_queue(DOMAIN, 8).unwrap();
+        let shared_receives = is_shared.then_some(queue);
+        let config = QueuePairConfig { shared_receives, ..there.config(Transport::Ud) };
+        let from = here.queue_pair(Transport::Ud);
+        let number = there.provider.create_queue_pair(&config).unwrap();
+        here.connect(from, Peer::default(), patient());
+        there.connect(number, Peer::default(), patient());
+        let receive = |id, length| match is_shared {
+            true => there.receive_shared(queue, id, 0, length),
+            false => there.receive(number, id, 0, length),
+        };
+        let to = here.peer(there.provider.gids()[0], number);
+        let work = Work::Datagram { to, q_key: Q_KEY, immediate: None };
+        for (id, length) in (1..).zip([103, 64, 63, 40, 39, 0]) {
+            receive(id, length);
+            here.post(from, id, work, here.local(0, 64));
+            here.sent(id);
+            let failed = there.next(there.receives);
+            assert_eq!((failed.id, failed.status), (id, Status::LocalLength), "{length}");
+            assert_eq!((failed.queue_pair, failed.bytes), (number, 0), "{length}");
+        }
+        assert_eq!(there.provider.state(number), Some(QueuePairState::ReadyToSend));
+        receive(9, 104);
+        here.post(from, 9, work, here.local(0, 64));
+        here.sent(9);
+        assert_eq!(there.received(9).bytes, 104);
+    }
 }
 
 /// Receives complete in the order of posting, and their memory is checked when a message arrives.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use crate::node::{BASE, DOMAIN, Memory, Node, Pair, Q_KEY, content, options};
+use crate::node::{BASE, DOMAIN, Memory, Node, Pair, Q_KEY, options};
 use fairway_rdma::{Gid, LOCAL_BITS, ProviderOptions};
 use fairway_roce::{
     Change, Completion, MemoryRequest, Peer, QueuePairConfig, QueuePairState, Reliability,
@@ -93,30 +93,6 @@ fn queue_pair_without_operations_gets_no_error_when_its_peer_is_gone() {
     for id in 0..120 {
         here.sent(id);
     }
-}
-
-#[test]
-fn a_datagram_that_does_not_fit_a_shared_receive_leaves_it_to_the_next() {
-    let nodes = [0, 1].map(|_| Node::new(&options("127.0.0.1")));
-    let [here, there] = &nodes;
-    let from = here.queue_pair(Transport::Ud);
-    let queue = there.provider.create_receive_queue(DOMAIN, 8).unwrap();
-    let config = QueuePairConfig { shared_receives: Some(queue), ..there.config(Transport::Ud) };
-    let number = there.provider.create_queue_pair(&config).unwrap();
-    here.connect(from, Peer::default(), Reliability::default());
-    there.connect(number, Peer::default(), Reliability::default());
-    let to = here.peer(there.provider.gids()[0], number);
-    here.memory.write(0, &content(1, 1000));
-    // The receive has room for the header and 100 bytes.
-    there.receive_shared(queue, 5, 0, 140);
-    let work = Work::Datagram { to, q_key: Q_KEY, immediate: None };
-    for (id, length) in [(1, 120), (2, 100)] {
-        here.post(from, id, work, here.local(0, length));
-        here.sent(id);
-    }
-    let done = there.received(5);
-    assert_eq!(done.bytes, 140, "no more than the receive has room for");
-    assert_eq!(there.memory.read(40, 100), content(1, 100));
 }
 
 #[test]
