@@ -237,7 +237,9 @@ impl Segments {
     ///
     /// # Errors
     /// Why it is refused: [`Refusal::Access`] for a segment that is not registered, a wrong secret,
-    /// and a range outside alike; [`Refusal::Rights`]; or what [`Guards::open`] says.
+    /// and a range outside alike; [`Refusal::Rights`] for a right that the segment does not grant.
+    /// If Jetties guard the segments, what [`Guards::open`] says, and [`Refusal::Access`] also for
+    /// a right that the segment does not grant.
     #[inline]
     pub fn check(
         &self,
@@ -256,7 +258,10 @@ impl Segments {
             return Ok((Admission { generation: granted, via: Some(via) }, nothing));
         }
         let own = Access { token_value: secret, ..*access };
-        let (generation, offset) = self.check_segment(&own, rights)?;
+        // The missing right of a Jetty has an error of its own.
+        let of_segment =
+            |refusal| if refusal == Refusal::Rights { Refusal::Access } else { refusal };
+        let (generation, offset) = self.check_segment(&own, rights).map_err(of_segment)?;
         guards.check_domain(via, segment.number())?;
         let range = LocalRange { segment, offset, length: access.length };
         Ok((Admission { generation: generation.wrapping_add(granted), via: Some(via) }, range))

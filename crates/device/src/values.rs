@@ -75,6 +75,11 @@ impl Rights {
     pub const fn with(self, other: Rights) -> Rights {
         Rights(self.0 | other.0)
     }
+    /// Returns the rights that are not in `other`.
+    #[must_use]
+    pub const fn without(self, other: Rights) -> Rights {
+        Rights(self.0 & !other.0)
+    }
     /// True if every right of `other` is granted.
     pub const fn contains(self, other: Rights) -> bool {
         self.0 & other.0 == other.0

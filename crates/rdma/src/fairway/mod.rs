@@ -39,6 +39,7 @@
 //!   pair that it is connected to. (SENDs reach only the peer's queue pair, by a secret made of
 //!   both numbers.) A READ that has been accepted is answered completely, even if the queue pair
 //!   ends.
+//! * Of the numbers of READs and atomics that may be in flight, at either end, only 0 is a limit.
 //! * Time-outs are the channel's: a process that is gone is noticed within about 3 seconds. A
 //!   process that has ended and a queue pair that does not exist are noticed at once, and reported
 //!   when the queue pair's retries would have been used up. The status is always `RetryExceeded`.

@@ -69,6 +69,10 @@ pub(super) struct QueuePair {
     /// Time that its peer is to wait when a SEND finds no receive.
     pub(super) rnr_timer: RnrTimer,
     pub(super) rights: Rights,
+    /// True if its READs and atomics may be in flight.
+    has_read_depth: bool,
+    /// True if it answers READs and atomics of its peer.
+    answers: bool,
     pub(super) q_key: u32,
     pub(super) peer: Peer,
     /// The secret of the peer's Jetty.
@@ -119,6 +123,8 @@ impl QueuePair {
             timeout: TIMEOUT_MAX,
             rnr_timer: RnrTimer::from_code(0),
             rights: Rights::NONE,
+            has_read_depth: false,
+            answers: false,
             q_key: 0,
             peer: Peer::default(),
             token: 0,
@@ -156,6 +162,24 @@ impl QueuePair {
         };
         let _ = core.nic.set_jetty_not_ready_retries(self.jetty(), Some(retries));
         self.timeout = timeout(reliability);
+        self.has_read_depth = reliability.read_depth > 0;
+    }
+
+    /// True if READs and atomics may be in flight, or fail at once.
+    pub(super) fn may_have_answers(&self) -> bool {
+        let has_failed = matches!(self.state, QueuePairState::Error | QueuePairState::SendError);
+        has_failed || self.has_read_depth
+    }
+
+    /// Grants its peer the accesses of its rights. A peer that is to have no READ or atomic in
+    /// flight may make none.
+    fn grant_accesses(&self, core: &mut Core) {
+        let mut rights = self.rights;
+        if !self.answers {
+            rights = rights.without(Rights::READ.with(Rights::ATOMIC));
+        }
+        let grant = Grant::Access { rights, domain: self.config.domain };
+        let _ = core.nic.set_jetty_grant(self.jetty(), grant);
     }
 
     /// Changes attributes of a queue pair that is ready to receive.
@@ -164,10 +188,7 @@ impl QueuePair {
         (self.rights, self.q_key, self.rnr_timer) = (rights, q_key, rnr_timer);
         match self.config.transport {
             Transport::Ud => _ = core.nic.set_jetty_token(self.jetty(), q_key),
-            Transport::Rc | Transport::Uc => {
-                let grant = Grant::Access { rights, domain: self.config.domain };
-                let _ = core.nic.set_jetty_grant(self.jetty(), grant);
-            }
+            Transport::Rc | Transport::Uc => self.grant_accesses(core),
         }
         self.be_reliable(core, &reliability);
     }
@@ -237,7 +258,7 @@ impl Verbs {
         let pair = self.pair(number).ok_or(ChangeError::Missing)?;
         let transport = pair.config.transport;
         let state = pair.state.after(transport, change)?;
-        check(change)?;
+        check(pair, change)?;
         let (local, jetty) = (pair.local, pair.jetty());
         match *change {
             Change::Reset => {
@@ -250,7 +271,7 @@ impl Verbs {
             Change::Init { rights, p_key: _, q_key } => {
                 (pair.rights, pair.q_key) = (rights, q_key);
             }
-            Change::ReadyToReceive { peer, expected, rnr_timer, .. } => {
+            Change::ReadyToReceive { peer, expected, read_depth, rnr_timer, .. } => {
                 let unconnected = transport == Transport::Ud;
                 let ip = self.addresses.address(peer.address);
                 let ip = ip.filter(|ip| self.reaches(*ip));
@@ -259,6 +280,7 @@ impl Verbs {
                 }
                 let pair = self.pair(number).ok_or(ChangeError::Missing)?;
                 (pair.peer, pair.rnr_timer) = (peer, rnr_timer);
+                pair.answers = read_depth > 0;
                 let secret = match unconnected {
                     true => pair.q_key,
                     false => token(peer.queue_pair, number, expected),
@@ -266,8 +288,7 @@ impl Verbs {
                 let _ = core.nic.set_jetty_token(jetty, secret);
                 pair.secret = (!unconnected).then_some(secret);
                 if !unconnected {
-                    let (rights, domain) = (pair.rights, pair.config.domain);
-                    let _ = core.nic.set_jetty_grant(jetty, Grant::Access { rights, domain });
+                    pair.grant_accesses(core);
                 }
                 ready(core, jetty);
                 if let Some(ip) = ip.filter(|_| !unconnected) {
@@ -371,7 +392,7 @@ impl Verbs {
 }
 
 /// Checks that the parameters of a transition are within their ranges.
-fn check(change: &Change) -> Result<(), ChangeError> {
+fn check(pair: &QueuePair, change: &Change) -> Result<(), ChangeError> {
     match change {
         Change::ReadyToReceive { mtu, .. } if !matches!(mtu, 256 | 512 | 1024 | 2048 | 4096) => {
             Err(ChangeError::Parameter("mtu"))
@@ -381,6 +402,12 @@ fn check(change: &Change) -> Result<(), ChangeError> {
             if reliability.retries > 7 || reliability.rnr_retries > 7 =>
         {
             Err(ChangeError::Parameter("retries"))
+        }
+        // A READ that is posted could not be sent any more.
+        Change::Adjust(Attributes { reliability, .. })
+            if reliability.read_depth == 0 && pair.has_read_depth =>
+        {
+            Err(ChangeError::Parameter("read_depth"))
         }
         _ => Ok(()),
     }

@@ -508,6 +508,9 @@ fn check(pair: &QueuePair, request: &WorkRequest, mtu: u32) -> Result<Send, Post
     }
     let offered = match (pair.config.transport, &request.work) {
         (Transport::Rc, Work::Datagram { .. }) => false,
+        (Transport::Rc, Work::Read { .. } | Work::CompareSwap { .. } | Work::FetchAdd { .. }) => {
+            pair.may_have_answers()
+        }
         (Transport::Rc, _) => true,
         (Transport::Uc, Work::Send { tail }) => !matches!(tail, Tail::Invalidate(_)),
         (Transport::Uc, Work::Write { .. }) | (Transport::Ud, Work::Datagram { .. }) => true,

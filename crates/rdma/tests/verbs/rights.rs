@@ -3,12 +3,12 @@
 
 use crate::node::{BASE, DOMAIN, Node, Pair, own_options, patient};
 use fairway_roce::{
-    Change, Completion, KEY_TAG_BITS, MemoryRequest, QueuePairConfig, Reliability, RemoteAddress,
-    Status, Transport, Work,
+    Attributes, Change, Completion, Event, KEY_TAG_BITS, MemoryRequest, PostError, QueuePairConfig,
+    Reliability, RemoteAddress, Status, Transport, Work, WorkRequest,
 };
 use fairway_ub::Rights;
-use fairway_ub::wire::Duration;
-use fairway_ub::wire::roce::Tail;
+use fairway_ub::wire::roce::{DEFAULT_P_KEY, NakCode, RnrTimer, Tail};
+use fairway_ub::wire::{Duration, Psn};
 use std::collections::BTreeSet;
 
 /// Two nodes with a connection; the second's queue pair has this domain and grants these rights.
@@ -52,9 +52,104 @@ fn queue_pair_grants_the_accesses_of_its_rights() {
                 continue;
             }
             let done = here.next(here.sends);
-            assert!(refused(done.status), "{granted:?} {work:?}: {done:?}");
+            let status = Status::RemoteInvalidRequest;
+            assert_eq!((done.id, done.status), (1, status), "{granted:?} {work:?}");
+            let code = NakCode::InvalidRequest;
+            there.recorder.event(Event::Refused { queue_pair: pair.pairs[1], code });
             assert_eq!(there.memory.read(64, 8), [0; 8], "{granted:?} {work:?}");
             assert_eq!(here.memory.read(0, 8), [0xa5; 8], "{granted:?} {work:?}");
+        }
+    }
+}
+
+/// The rights of a region count beside those of the queue pair, and the refusal differs.
+#[test]
+fn region_grants_the_accesses_of_its_rights() {
+    for kind in 0..3 {
+        let pair = Pair::local(Transport::Rc);
+        let [here, there] = &pair.nodes;
+        let (work, needed) = works(there)[kind];
+        let others = works(there).into_iter().map(|work| work.1).filter(|&right| right != needed);
+        let rights = others.fold(Rights::NONE, Rights::with);
+        there.provider.change_memory(there.region.segment, rights, DOMAIN).unwrap();
+        pair.post(0, 1, work, here.local(0, 8));
+        let done = here.next(here.sends);
+        assert_eq!((done.id, done.status), (1, Status::RemoteAccess), "{work:?}");
+        let code = NakCode::RemoteAccess;
+        there.recorder.event(Event::Refused { queue_pair: pair.pairs[1], code });
+    }
+}
+
+/// A connection whose first end may have `asks` READs and atomics in flight, and whose second end
+/// answers `answers` of them.
+fn with_depths(asks: u8, answers: u8) -> Pair {
+    let own = own_options();
+    let nodes = [Node::new(&own), Node::new(&own)];
+    let pairs = [nodes[0].queue_pair(Transport::Rc), nodes[1].queue_pair(Transport::Rc)];
+    let gid = nodes[0].provider.gids()[0];
+    let reliability = Reliability { read_depth: asks, ..patient() };
+    for (n, node) in nodes.iter().enumerate() {
+        let peer = node.peer(gid, pairs[1 - n]);
+        let (rights, p_key, q_key) = (Rights::ALL, DEFAULT_P_KEY, 0);
+        let (expected, rnr_timer) = (Psn::new(7), RnrTimer::from_code(1));
+        let mtu = node.provider.mtu();
+        let ready = Change::ReadyToReceive { peer, mtu, expected, read_depth: answers, rnr_timer };
+        let send = Change::ReadyToSend { first: expected, reliability };
+        for change in [Change::Init { rights, p_key, q_key }, ready, send] {
+            node.provider.modify(pairs[n], &change).unwrap();
+        }
+    }
+    Pair { nodes, pairs }
+}
+
+#[test]
+fn queue_pair_that_may_have_no_reads_in_flight_takes_none() {
+    let pair = with_depths(0, 16);
+    let [here, there] = &pair.nodes;
+    for (work, needed) in works(there) {
+        let local = here.local(0, 8);
+        let request =
+            WorkRequest { id: 1, work, local, signaled: true, solicited: false, fence: false };
+        let posted = here.provider.post_send(pair.pairs[0], &[request]);
+        match needed == Rights::WRITE {
+            true => _ = here.sent(1),
+            false => assert_eq!(posted, (0, Some(PostError::Operation)), "{work:?}"),
+        }
+    }
+    // It stays so for a queue pair that is ready, and READs that may be posted cannot be forbidden.
+    let attributes = |read_depth| {
+        let reliability = Reliability { read_depth, ..patient() };
+        let (rights, q_key, rnr_timer) = (Rights::ALL, 0, RnrTimer::from_code(1));
+        Change::Adjust(Attributes { rights, q_key, reliability, rnr_timer })
+    };
+    let adjust = |read_depth| here.provider.modify(pair.pairs[0], &attributes(read_depth));
+    adjust(0).unwrap();
+    adjust(1).unwrap();
+    assert!(adjust(0).is_err());
+    pair.post(0, 2, works(there)[1].0, here.local(0, 8));
+    here.sent(2);
+    // In the error state everything is flushed.
+    let pair = with_depths(0, 16);
+    let [here, there] = &pair.nodes;
+    here.provider.modify(pair.pairs[0], &Change::Error).unwrap();
+    pair.post(0, 3, works(there)[1].0, here.local(0, 8));
+    assert_eq!(here.next(here.sends).status, Status::Flushed);
+}
+
+#[test]
+fn queue_pair_that_answers_no_reads_refuses_them() {
+    for answers in [0, 1] {
+        for kind in 0..3 {
+            let pair = with_depths(16, answers);
+            let [here, there] = &pair.nodes;
+            let (work, needed) = works(there)[kind];
+            pair.post(0, 1, work, here.local(0, 8));
+            let done = here.next(here.sends);
+            let expected = match answers == 0 && needed != Rights::WRITE {
+                true => Status::RemoteInvalidRequest,
+                false => Status::Success,
+            };
+            assert_eq!((done.id, done.status), (1, expected), "{answers} {work:?}");
         }
     }
 }

@@ -95,8 +95,9 @@ pub(super) fn status_of(status: fairway_ub::Status) -> Status {
     use fairway_ub::Status as S;
     match status {
         S::Success => Status::Success,
-        S::RemoteAccess | S::RemoteRights => Status::RemoteAccess,
-        S::RemoteLength | S::RemoteMisaligned => Status::RemoteInvalidRequest,
+        S::RemoteAccess => Status::RemoteAccess,
+        // The queue pair lacks the right; a region that lacks it is one that cannot be accessed.
+        S::RemoteRights | S::RemoteLength | S::RemoteMisaligned => Status::RemoteInvalidRequest,
         S::ReceiverNotReady => Status::RnrRetryExceeded,
         // A queue pair that does not exist does not answer.
         S::RemoteNoJetty | S::TimedOut | S::PeerDead | S::PeerClosed => Status::RetryExceeded,

@@ -69,6 +69,19 @@ fn the_jetty_that_is_named_has_to_grant_the_access() {
 }
 
 #[test]
+fn right_that_the_segment_does_not_grant_differs_from_one_that_the_jetty_does_not_grant() {
+    let mut pair = guarded(access(Rights::READ_WRITE));
+    let (remote, segment) = (pair.via(1), pair.segments[1]);
+    pair.nics[1].set_segment_access(segment, Rights::ATOMIC, DOMAIN).unwrap();
+    pair.post(0, Work::Write { remote }, 8);
+    pair.post(1, Work::Read { remote }, 8);
+    pair.add(2, remote);
+    pair.run_until_idle(|_, _| false);
+    let (of_segment, of_jetty) = (Status::RemoteAccess, Status::RemoteRights);
+    assert_eq!(pair.statuses(), [of_segment, of_segment, of_jetty]);
+}
+
+#[test]
 fn no_other_jetty_and_no_other_secret_opens_it() {
     let mut pair = guarded(access(Rights::ALL));
     let good = pair.via(1);
