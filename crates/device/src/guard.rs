@@ -7,6 +7,7 @@
 
 use crate::{Grant, Rights};
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
 use fairway_wire::{Access, JettyId, Refusal};
 
 /// The grant of each Jetty, and the domain of each segment.
@@ -18,6 +19,10 @@ pub struct Guards {
     grants: Vec<Granted>,
     /// The domain of each segment.
     domains: Vec<u32>,
+    /// By Jetty: true once it has granted an access. It stays true until the Jetty grants nothing.
+    accessed: Vec<AtomicBool>,
+    /// True if that has become true of a Jetty since [`Self::take_first_accesses`].
+    has_first_accesses: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,7 +36,10 @@ impl Guards {
     /// Creates a table of Jetties that grant nothing, and of segments of domain 0.
     pub fn new(secret_bits: u32, jetties: u32, segments: u32) -> Guards {
         let grants = alloc::vec![Granted::default(); jetties as usize];
-        Guards { secret_bits, grants, domains: alloc::vec![0; segments as usize] }
+        let accessed = (0..jetties).map(|_| AtomicBool::default()).collect();
+        let domains = alloc::vec![0; segments as usize];
+        let has_first_accesses = AtomicBool::default();
+        Guards { secret_bits, grants, domains, accessed, has_first_accesses }
     }
 
     /// Sets the grant of a Jetty.
@@ -44,6 +52,30 @@ impl Guards {
             granted.generation = granted.generation.wrapping_add(1);
         }
         granted.grant = grant;
+        if !matches!(grant, Grant::Access { .. }) {
+            *self.accessed[jetty.value() as usize].get_mut() = false;
+        }
+    }
+
+    /// Records that an access through this Jetty has been granted.
+    #[inline]
+    pub(crate) fn note_access(&self, via: u32) {
+        let accessed = &self.accessed[via as usize];
+        if !accessed.load(Ordering::Relaxed) {
+            accessed.store(true, Ordering::Relaxed);
+            self.has_first_accesses.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// True if this Jetty has granted an access since it began to grant any.
+    pub fn is_accessed(&self, jetty: JettyId) -> bool {
+        let accessed = self.accessed.get(jetty.value() as usize);
+        accessed.is_some_and(|accessed| accessed.load(Ordering::Relaxed))
+    }
+
+    /// True if a Jetty has granted its first access since the last call.
+    pub fn take_first_accesses(&mut self) -> bool {
+        core::mem::take(self.has_first_accesses.get_mut())
     }
 
     /// Sets the domain of a segment.

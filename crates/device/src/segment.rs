@@ -254,6 +254,7 @@ impl Segments {
         };
         let (via, granted, secret) = guards.open(access, rights)?;
         if access.length == 0 {
+            guards.note_access(via);
             let nothing = LocalRange { segment: SegmentId::NOWHERE, offset: 0, length: 0 };
             return Ok((Admission { generation: granted, via: Some(via) }, nothing));
         }
@@ -263,6 +264,7 @@ impl Segments {
             |refusal| if refusal == Refusal::Rights { Refusal::Access } else { refusal };
         let (generation, offset) = self.check_segment(&own, rights).map_err(of_segment)?;
         guards.check_domain(via, segment.number())?;
+        guards.note_access(via);
         let range = LocalRange { segment, offset, length: access.length };
         Ok((Admission { generation: generation.wrapping_add(granted), via: Some(via) }, range))
     }

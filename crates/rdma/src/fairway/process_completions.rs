@@ -25,6 +25,9 @@ impl Tenant for Verbs {
                 _ => self.sent(core, ended.jetty, &ended),
             }
         }
+        if !self.unaccessed.is_empty() {
+            self.note_accesses(core);
+        }
         if self.stir_at.take_if(|at| clock::now().is_at_or_after(*at)).is_some() {
             self.try_stuck(core);
         }

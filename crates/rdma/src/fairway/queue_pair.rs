@@ -289,6 +289,7 @@ impl Verbs {
                 pair.secret = (!unconnected).then_some(secret);
                 if !unconnected {
                     pair.grant_accesses(core);
+                    self.unaccessed.push(local);
                 }
                 ready(core, jetty);
                 if let Some(ip) = ip.filter(|_| !unconnected) {
@@ -305,6 +306,7 @@ impl Verbs {
             Change::ReadyToSend { first, reliability } => {
                 pair.be_reliable(core, &reliability);
                 pair.token = token(number, pair.peer.queue_pair, first);
+                self.unaccessed.retain(|&other| other != local);
             }
             Change::Adjust(attributes) => pair.adjust(core, &attributes),
             Change::Drain => pair.draining = true,
@@ -367,6 +369,7 @@ impl Verbs {
             pair.secret = None;
             pair.established = false;
         });
+        self.unaccessed.retain(|&other| other != local);
     }
 
     /// Aborts all operations of a queue pair, none of which accesses memory afterwards.

@@ -279,7 +279,17 @@ impl Verbs {
         }
     }
 
-    /// Records that the first message arrived before the queue pair could send.
+    /// Looks for queue pairs that a WRITE, READ or atomic has reached before they could send.
+    pub(super) fn note_accesses(&mut self, core: &mut Core) {
+        if !core.nic.take_first_accesses() {
+            return;
+        }
+        let accessed = |&mut local: &mut u32| core.nic.is_accessed(JettyId::new(local));
+        let accessed: Vec<u32> = self.unaccessed.extract_if(.., accessed).collect();
+        accessed.into_iter().for_each(|local| self.note_established(local));
+    }
+
+    /// Records that the first request arrived before the queue pair could send.
     fn note_established(&mut self, local: u32) {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
         if pair.state == QueuePairState::ReadyToReceive && !pair.established {

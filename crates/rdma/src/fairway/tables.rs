@@ -75,6 +75,8 @@ pub(crate) struct Verbs {
     pub(super) delayed_errors: Vec<DelayedError>,
     pub(super) notices: Notices,
     pub(super) watched: Watched,
+    /// Connected queue pairs that are ready to receive, and may not have been accessed since.
+    pub(super) unaccessed: Vec<u32>,
 }
 
 /// Calls of the listener that are due once the lock has been released.
@@ -145,6 +147,7 @@ impl Verbs {
             delayed_errors: Vec::new(),
             notices,
             watched: Watched::default(),
+            unaccessed: Vec::new(),
         })
     }
 

@@ -5,6 +5,8 @@ use fairway_rdma::ProviderKind;
 #[path = "../verbs/adjust.rs"]
 mod adjust;
 mod errors;
+#[path = "../verbs/established.rs"]
+mod established;
 #[path = "../verbs/fences.rs"]
 mod fences;
 #[path = "../verbs/limits.rs"]

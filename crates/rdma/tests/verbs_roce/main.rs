@@ -4,6 +4,8 @@ use fairway_rdma::ProviderKind;
 
 #[path = "../verbs/adjust.rs"]
 mod adjust;
+#[path = "../verbs/established.rs"]
+mod established;
 #[path = "../verbs/fences.rs"]
 mod fences;
 mod hosts;

@@ -33,6 +33,16 @@ impl UbDevice {
         Ok(())
     }
 
+    /// True if a peer has accessed memory by way of this Jetty since it began to grant accesses.
+    pub fn is_accessed(&self, jetty: JettyId) -> bool {
+        self.shared.segments.guards().is_some_and(|guards| guards.is_accessed(jetty))
+    }
+
+    /// True if a peer has made the first access by way of a Jetty since the last call.
+    pub fn take_first_accesses(&mut self) -> bool {
+        self.shared.segments.guards_mut().is_some_and(Guards::take_first_accesses)
+    }
+
     /// Changes what peers may do with a segment, and the segment's domain, which counts if segments
     /// are guarded. Unfinished operations are refused if they were allowed before and are not now,
     /// except READs that are being answered.

@@ -82,6 +82,27 @@ fn right_that_the_segment_does_not_grant_differs_from_one_that_the_jetty_does_no
 }
 
 #[test]
+fn first_access_by_way_of_a_jetty_is_noted_once() {
+    let mut pair = guarded(access(Rights::ALL));
+    let (far, remote) = (pair.jetties[1], pair.via(1));
+    for (id, length) in [(0, 8), (1, 0)] {
+        assert!(!pair.nics[1].is_accessed(far) && !pair.nics[1].take_first_accesses());
+        for round in 0..2 {
+            pair.post(2 * id + round, Work::Read { remote }, length);
+            pair.run_until_idle(|_, _| false);
+            assert!(pair.nics[1].is_accessed(far));
+            assert_eq!(pair.nics[1].take_first_accesses(), round == 0);
+        }
+        pair.nics[1].set_jetty_grant(far, Grant::Later).unwrap();
+        pair.nics[1].set_jetty_grant(far, access(Rights::WRITE)).unwrap();
+        pair.post(9, Work::Read { remote }, length);
+        pair.run_until_idle(|_, _| false);
+        assert!(!pair.nics[1].is_accessed(far), "it was refused");
+        pair.nics[1].set_jetty_grant(far, access(Rights::ALL)).unwrap();
+    }
+}
+
+#[test]
 fn no_other_jetty_and_no_other_secret_opens_it() {
     let mut pair = guarded(access(Rights::ALL));
     let good = pair.via(1);
