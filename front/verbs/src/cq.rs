@@ -363,7 +363,6 @@ pub(crate) extern "C" fn create_ex(
 ) -> *mut ibv_cq_ex {
     const STAMPS: u64 =
         IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
-    const FLAGS: u32 = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
     object(|| {
         if attr.comp_mask & !(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD) != 0 {
             return Err(EINVAL);
@@ -371,7 +370,8 @@ pub(crate) extern "C" fn create_ex(
         let flags = if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS != 0 { attr.flags } else { 0 };
         // Fields of a completion that are not offered, such as VLANs and flow tags.
         let unknown = attr.wc_flags & !(IBV_WC_STANDARD_FLAGS | STAMPS) != 0;
-        if unknown || flags & !FLAGS != 0 {
+        // Overruns are not ignored; soft-RoCE refuses that flag, too.
+        if unknown || flags & !IBV_CREATE_CQ_ATTR_SINGLE_THREADED != 0 {
             return Err(crate::guard::EOPNOTSUPP);
         }
         let wanted = Wanted {

@@ -100,6 +100,12 @@ static void completion_queues(void)
     CHECK(ibv_destroy_cq(cq) == 0 && ibv_destroy_comp_channel(channel) == 0);
     struct ibv_cq_init_attr_ex ex = {.cqe = 8, .wc_flags = IBV_WC_EX_WITH_CVLAN};
     NONE(ibv_create_cq_ex(context, &ex), EOPNOTSUPP);
+    ex = (struct ibv_cq_init_attr_ex){.cqe = 8, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+                                      .flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN};
+    NONE(ibv_create_cq_ex(context, &ex), EOPNOTSUPP);
+    ex.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+    struct ibv_cq_ex *single = ibv_create_cq_ex(context, &ex);
+    CHECK(single && ibv_destroy_cq(ibv_cq_ex_to_cq(single)) == 0);
     CHECK(fcntl(context->async_fd, F_SETFL, O_NONBLOCK) == 0);
     struct ibv_async_event event;
     errno = 0;
