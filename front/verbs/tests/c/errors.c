@@ -124,6 +124,9 @@ static void states(struct ibv_qp *qp)
 {
     struct ibv_qp_attr attr = init_attr(), now;
     struct ibv_qp_init_attr init;
+    attr.qp_state = IBV_QPS_ERR;
+    REFUSED(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EINVAL);
+    attr.qp_state = IBV_QPS_INIT;
     REFUSED(ibv_modify_qp(qp, &attr, INIT & ~IBV_QP_PORT), EINVAL);
     REFUSED(ibv_modify_qp(qp, &attr, INIT | IBV_QP_QKEY), EINVAL);
     attr.port_num = 2;
