@@ -222,6 +222,7 @@ fn convert(qp: &QueuePair, sends: &mut Sends, wr: &ibv_send_wr) -> Result<()> {
     let (list, work) = unsafe { (wr.entries()?, work(qp, wr)?) };
     let source = match wr.send_flags & IBV_SEND_INLINE {
         0 => Source::Registered(list),
+        _ if list.len() > qp.cap.max_send_sge as usize => return Err(EINVAL),
         _ => Source::Inline(list),
     };
     let local = sends.local(qp, &source, writes_locally(&work))?;

@@ -191,6 +191,23 @@ static void posts(struct ibv_qp *qp, struct ibv_mr *mr)
     CHECK(bad_receive == &third);
 }
 
+/* The queue pair is in the error state, so what it accepts is flushed. */
+static void inline_ranges(struct ibv_qp *qp, struct ibv_cq *cq)
+{
+    struct ibv_sge sges[3] = {{(uintptr_t)buffer, 1, 0}, {(uintptr_t)buffer, 1, 0}};
+    struct ibv_send_wr send = {.sg_list = sges, .num_sge = 3, .opcode = IBV_WR_SEND,
+                               .send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED}, *bad = NULL;
+    REFUSED(ibv_post_send(qp, &send, &bad), EINVAL);
+    CHECK(bad == &send);
+    send.num_sge = 2;
+    CHECK(ibv_post_send(qp, &send, &bad) == 0);
+    struct ibv_wc wc;
+    int found = 0;
+    for (int tries = 0; !found && tries < 1000000; tries++)
+        found = ibv_poll_cq(cq, 1, &wc);
+    CHECK(found == 1 && wc.status == IBV_WC_WR_FLUSH_ERR);
+}
+
 static void queue_pairs(void)
 {
     struct ibv_cq *cq = ibv_create_cq(context, 64, NULL, NULL, 0);
@@ -199,7 +216,8 @@ static void queue_pairs(void)
     struct ibv_qp_init_attr init = {
         .send_cq = cq,
         .recv_cq = cq,
-        .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 2, .max_recv_sge = 2},
+        .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 2, .max_recv_sge = 2,
+                .max_inline_data = 64},
         .qp_type = IBV_QPT_RC,
     };
     struct ibv_qp_init_attr wrong = init;
@@ -230,6 +248,7 @@ static void queue_pairs(void)
     for (int tries = 0; found < 4 && tries < 1000000; tries++)
         found += ibv_poll_cq(cq, 8 - found, wc + found);
     CHECK(found == 4 && wc[0].status == IBV_WC_WR_FLUSH_ERR && wc[0].wr_id == 1);
+    inline_ranges(qp, cq);
     REFUSED(ibv_destroy_cq(cq), EBUSY);
     union ibv_gid gid = {.raw = {0xff}};
     REFUSED(ibv_attach_mcast(qp, &gid, 0), EOPNOTSUPP);
