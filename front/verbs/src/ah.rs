@@ -7,6 +7,7 @@ use libc::c_int;
 
 use crate::abi::*;
 use crate::device::Context;
+use crate::device_state::DeviceState;
 use crate::guard::{EINVAL, Result, number, object, status};
 use crate::memory::Member;
 use crate::pointer::{Array, Handle, Last, Out, Ptr};
@@ -24,6 +25,15 @@ pub struct AddressHandle {
 // SAFETY: `create` makes every `ibv_ah`, as the first field of a boxed `AddressHandle`.
 unsafe impl Handle for ibv_ah {
     type Object = AddressHandle;
+}
+
+impl AddressHandle {
+    /// Refuses an address of another device.
+    pub(crate) fn check_device(&self, of: &Arc<DeviceState>) -> Result<()> {
+        // SAFETY: a program closes a context after the last use of what it has made of it.
+        let context: Ptr<'_, ibv_context> = unsafe { Ptr::kept(self.base.context) };
+        if Arc::ptr_eq(&context.object().device_state, of) { Ok(()) } else { Err(EINVAL) }
+    }
 }
 
 /// Returns the provider's identifier of the address that an address vector describes.

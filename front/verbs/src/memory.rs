@@ -59,6 +59,11 @@ impl Domain {
         // SAFETY: a program closes a context after the last use of what it has made of it.
         unsafe { Ptr::kept(self.base.context) }
     }
+
+    /// Refuses an object of another context, which is not to be used with the domain.
+    pub(crate) fn check_context(&self, other: *mut ibv_context) -> Result<()> {
+        if other == self.base.context { Ok(()) } else { Err(EINVAL) }
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -89,6 +94,7 @@ pub(crate) extern "C" fn alloc_parent_domain(
             return Err(EINVAL);
         }
         let parent = parent.object();
+        parent.check_context(context.raw())?;
         Ok(Domain::give(context, parent.number, Some(parent.member())))
     })
 }
@@ -356,9 +362,6 @@ fn change(
     access: c_uint,
 ) -> Result<()> {
     check_access(access)?;
-    if pd.object().context().raw() != region.base.context {
-        return Err(EINVAL);
-    }
     let writable = access & IBV_ACCESS_LOCAL_WRITE != 0;
     let was_writable = region.access.get() & IBV_ACCESS_LOCAL_WRITE != 0;
     let (start, length) = (region.base.addr.get(), region.base.length.get());
@@ -428,6 +431,7 @@ extern "C" fn ibv_rereg_mr(
         // SAFETY: the domain counts the region as its member, so it has not been freed.
         let now = || unsafe { Ptr::kept(region.base.pd.get()) };
         let pd = pd.filter(|_| new_domain).unwrap_or_else(now);
+        pd.object().check_context(region.base.context)?;
         let access = if new_access { access as c_uint } else { region.access.get() };
         if !translation {
             return change(region, registered, pd, access);

@@ -186,8 +186,9 @@ pub(crate) fn datagram(
 ) -> Result<Work> {
     /// A Q_Key with this bit stands for the sender's own (10.2.5).
     const OWN_Q_KEY: u32 = 1 << 31;
-    let address = ah.ok_or(EINVAL)?.object().address;
-    let to = Peer { address, queue_pair: Qpn::new(number) };
+    let ah = ah.ok_or(EINVAL)?.object();
+    ah.check_device(&qp.device_state)?;
+    let to = Peer { address: ah.address, queue_pair: Qpn::new(number) };
     let q_key = if q_key & OWN_Q_KEY != 0 { qp.q_key() } else { q_key };
     Ok(Work::Datagram { to, q_key, immediate })
 }

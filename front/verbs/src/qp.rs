@@ -108,7 +108,7 @@ impl QueuePair {
 struct Wanted<'a> {
     init: &'a ibv_qp_init_attr,
     transport: Transport,
-    pd: Option<Ptr<'a, ibv_pd>>,
+    pd: Ptr<'a, ibv_pd>,
     extended: bool,
 }
 
@@ -162,15 +162,30 @@ fn c_base(pd: Ptr<'_, ibv_pd>, init: &ibv_qp_init_attr, number: Qpn) -> ibv_qp {
     }
 }
 
-fn create(wanted: &Wanted<'_>) -> Result<(*mut ibv_qp, ibv_qp_cap)> {
+/// The completion queues of sends and of receives, and the shared receive queue, of a new queue
+/// pair.
+fn queues<'a>(
+    wanted: &Wanted<'a>,
+) -> Result<(&'a CompletionQueue, &'a CompletionQueue, Option<&'a SharedQueue>)> {
     let init = wanted.init;
     // SAFETY: queues that attributes name are not destroyed before the call returns.
-    let (sending, receiving, shared) =
+    let (sending, receiving, shared): (Option<Ptr<'a, ibv_cq>>, Option<Ptr<'a, ibv_cq>>, _) =
         unsafe { (Ptr::found(init.send_cq), Ptr::found(init.recv_cq), Ptr::found(init.srq)) };
     let sending = sending.ok_or(EINVAL)?.object();
     let receiving = receiving.ok_or(EINVAL)?.object();
-    let shared = shared.map(Ptr::object);
-    let pd = wanted.pd.ok_or(EINVAL)?;
+    let shared: Option<&SharedQueue> = shared.map(Ptr::object);
+    let domain = wanted.pd.object();
+    domain.check_context(sending.ex.base.context)?;
+    domain.check_context(receiving.ex.base.context)?;
+    if let Some(shared) = shared {
+        domain.check_context(shared.base.context)?;
+    }
+    Ok((sending, receiving, shared))
+}
+
+fn create(wanted: &Wanted<'_>) -> Result<(*mut ibv_qp, ibv_qp_cap)> {
+    let (init, pd) = (wanted.init, wanted.pd);
+    let (sending, receiving, shared) = queues(wanted)?;
     let owner = pd.object().context().object();
     let cap = check_limits(&init.cap, shared.is_some())?;
     let domain = pd.object().number;
@@ -240,6 +255,7 @@ extern "C" fn ibv_create_qp(
 ) -> *mut ibv_qp {
     object(|| {
         let transport = transport(init.qp_type)?;
+        let pd = pd.ok_or(EINVAL)?;
         let wanted = Wanted { init, transport, pd, extended: false };
         let (pair, cap) = create(&wanted)?;
         init.cap = cap;
@@ -248,7 +264,7 @@ extern "C" fn ibv_create_qp(
 }
 
 pub(crate) extern "C" fn create_ex(
-    _context: Ptr<'_, ibv_context>,
+    context: Ptr<'_, ibv_context>,
     init: &mut ibv_qp_init_attr_ex,
 ) -> *mut ibv_qp {
     const KNOWN: u32 =
@@ -265,7 +281,8 @@ pub(crate) extern "C" fn create_ex(
         }
         let transport = transport(init.qp_type)?;
         // SAFETY: the domain that attributes name is not freed before the call returns.
-        let pd = unsafe { Ptr::found(init.pd) };
+        let pd = unsafe { Ptr::found(init.pd) }.ok_or(EINVAL)?;
+        pd.object().check_context(context.raw())?;
         let wanted = Wanted { init: &init.base(), transport, pd, extended };
         let (pair, cap) = create(&wanted)?;
         init.cap = cap;

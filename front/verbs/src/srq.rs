@@ -85,7 +85,7 @@ extern "C" fn ibv_create_srq(pd: Ptr<'_, ibv_pd>, init: &mut ibv_srq_init_attr) 
 }
 
 pub(crate) extern "C" fn create_ex(
-    _context: Ptr<'_, ibv_context>,
+    context: Ptr<'_, ibv_context>,
     init: &mut ibv_srq_init_attr_ex,
 ) -> *mut ibv_srq {
     const KNOWN: u32 = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
@@ -100,6 +100,7 @@ pub(crate) extern "C" fn create_ex(
         }
         // SAFETY: the domain that attributes name is not freed before the call returns.
         let pd = unsafe { Ptr::found(init.pd) }.ok_or(EINVAL)?;
+        pd.object().check_context(context.raw())?;
         let mut basic = ibv_srq_init_attr { srq_context: init.srq_context, attr: init.attr };
         let srq = create(pd, &mut basic)?;
         init.attr = basic.attr;

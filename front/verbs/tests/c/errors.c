@@ -316,6 +316,48 @@ static void domains(void)
     CHECK(ibv_dealloc_pd(parent) == 0 && ibv_dealloc_pd(own) == 0);
 }
 
+/* Objects of two contexts are not used together, even if the contexts are of one device. */
+static void contexts(void)
+{
+    struct ibv_context *other = open_first();
+    struct ibv_pd *other_pd = ibv_alloc_pd(other);
+    struct ibv_cq *cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+    struct ibv_cq *other_cq = ibv_create_cq(other, 16, NULL, NULL, 0);
+    struct ibv_srq_init_attr shared = {.attr = {.max_wr = 4, .max_sge = 1}};
+    struct ibv_srq *other_srq = ibv_create_srq(other_pd, &shared);
+    CHECK(other_pd && cq && other_cq && other_srq);
+    struct ibv_qp_init_attr init = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC};
+    struct ibv_qp_init_attr wrong = init;
+    wrong.send_cq = other_cq;
+    NONE(ibv_create_qp(pd, &wrong), EINVAL);
+    wrong = init;
+    wrong.recv_cq = other_cq;
+    NONE(ibv_create_qp(pd, &wrong), EINVAL);
+    wrong = init;
+    wrong.srq = other_srq;
+    NONE(ibv_create_qp(pd, &wrong), EINVAL);
+    NONE(ibv_create_qp(other_pd, &init), EINVAL);
+    struct ibv_qp_init_attr_ex ex = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
+                                     .comp_mask = IBV_QP_INIT_ATTR_PD |
+                                                  IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+                                     .pd = pd, .send_ops_flags = IBV_QP_EX_WITH_SEND};
+    NONE(ibv_create_qp_ex(other, &ex), EINVAL);
+    struct ibv_parent_domain_init_attr parent = {.pd = pd};
+    NONE(ibv_alloc_parent_domain(other, &parent), EINVAL);
+    struct ibv_mr *mr = ibv_reg_mr(pd, buffer, 64, IBV_ACCESS_LOCAL_WRITE);
+    CHECK(mr);
+    int translation = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD;
+    CHECK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, other_pd, NULL, 0, 0) ==
+          IBV_REREG_MR_ERR_INPUT);
+    CHECK(ibv_rereg_mr(mr, translation, other_pd, buffer, 32, 0) == IBV_REREG_MR_ERR_INPUT);
+    CHECK(mr->pd == pd && mr->length == 64 && ibv_dereg_mr(mr) == 0);
+    /* What was refused holds nothing. */
+    struct ibv_qp *qp = ibv_create_qp(pd, &init);
+    CHECK(qp && ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(cq) == 0);
+    CHECK(ibv_destroy_srq(other_srq) == 0 && ibv_destroy_cq(other_cq) == 0);
+    CHECK(ibv_dealloc_pd(other_pd) == 0 && ibv_close_device(other) == 0);
+}
+
 /* A child that does not use verbs is unharmed, and may use them afresh. */
 static void children(void)
 {
@@ -340,6 +382,7 @@ int main(void)
     queue_pairs();
     shared_queues();
     domains();
+    contexts();
     children();
     CHECK(ibv_dealloc_pd(pd) == 0 && ibv_close_device(context) == 0);
     puts("all fine");
