@@ -191,6 +191,8 @@ pub enum ProviderError {
     Limit(&'static str),
     /// The parameter of this name is out of range.
     Parameter(&'static str),
+    /// A setting can't be used. The text names it, its value and what to use instead.
+    Setting(String),
     /// There is no route to this address.
     Unreachable(IpAddr),
     /// This provider does not support the feature.
@@ -206,6 +208,7 @@ impl fmt::Display for ProviderError {
             ProviderError::Busy => write!(f, "others still use it"),
             ProviderError::Limit(name) => write!(f, "all {name} are taken"),
             ProviderError::Parameter(name) => write!(f, "{name} is out of range"),
+            ProviderError::Setting(text) => f.write_str(text),
             ProviderError::Unreachable(address) => write!(f, "there is no way to {address}"),
             ProviderError::Unsupported(name) => write!(f, "this provider does not offer {name}"),
             ProviderError::Io(what, error) => write!(f, "{what}: {error}"),

@@ -22,6 +22,7 @@ mod routes;
 mod sockets;
 mod transmit;
 
+use std::fmt;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
@@ -115,9 +116,13 @@ fn start(
 /// apply to RoCE.
 fn scheduler(options: &ProviderOptions) -> Result<Option<Box<dyn Scheduler>>, ProviderError> {
     let Some(text) = &options.policy else { return Ok(None) };
-    let wrong = ProviderError::Parameter("policy (RoCE takes a scheduler alone, as sched=drr)");
-    let policy = text.parse::<PolicySpec>().ok();
-    let policy = policy.filter(|policy| ProviderKind::Roce.takes(policy)).ok_or(wrong)?;
+    let wrong = |reason: &dyn fmt::Display| {
+        ProviderError::Setting(format!("policy can't be {text:?}: {reason}"))
+    };
+    let policy: PolicySpec = text.parse().map_err(|error| wrong(&error))?;
+    if !ProviderKind::Roce.takes(&policy) {
+        return Err(wrong(&"RoCE takes a scheduler alone, as sched=drr"));
+    }
     Ok(policy.scheduler_of_nic(LIMITS.queue_pairs))
 }
 

@@ -180,7 +180,7 @@ pub(super) fn open(
         // Another program uses the port of this slot.
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::AddrInUse => Ok(None),
         Err(Error::Io { source, .. }) => Err(ProviderError::Io("open the sockets", source)),
-        Err(_) => Err(ProviderError::Parameter("policy, paths or addresses")),
+        Err(error) => Err(ProviderError::Setting(error.to_string())),
     })?;
     let for_management = listener.clone();
     let made = handle.shared.with(|core| {
