@@ -125,7 +125,7 @@ const SIM_EXAMPLES: &str = "Examples:
   fairway sim permutation --topology leaf-spine --nodes 128 --fail spine-0@20us
   fairway sim permutation --topology dual-plane --nodes 128 --fail plane-1@20us..60us
   fairway sim trace examples/traces/training-step.trace --topology leaf-spine --hosts-per-leaf 8
-  fairway sim trace examples/traces/nccl.log --topology leaf-spine --hosts-per-leaf 2      # as NCCL wrote it
+  fairway sim trace examples/traces/nccl.log           # as NCCL wrote it
   fairway sim incast --nodes 64 --senders 8 --trace incast.perfetto.json   # for ui.perfetto.dev
   fairway sim incast --nodes 64 --senders 16 --plot incast.svg                # a picture of the result
   fairway sim ring-allreduce --nodes 16 --sweep bytes=64K,1M,16M --seeds 3 --plot sizes.html

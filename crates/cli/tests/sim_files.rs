@@ -29,7 +29,7 @@ fn usage_errors_leave_files_as_they_were() {
     let scratch = Scratch::new();
     let kept = scratch.path("keep.svg");
     for wrong in [
-        &["permutation", "--nodes=3"][..],
+        &["permutation", "--topology=fat-tree", "--nodes=3"][..],
         &["incast", "--nodes=8", "--senders=2", "--bytes=4K", "--fail=77-99@1us"],
     ] {
         for option in outputs(&scratch.text("keep.svg")) {
@@ -83,7 +83,8 @@ fn lines_of_earlier_runs_are_replaced_also_through_links() {
 fn wrong_combination_of_a_sweep_is_refused_before_the_first_run() {
     let scratch = Scratch::new();
     let plot = scratch.text("sweep.svg");
-    let sweep = ["permutation", "--bytes=4K", "--jobs=1", "--sweep=nodes=16,54,9"];
+    let topology = "--topology=fat-tree";
+    let sweep = ["permutation", topology, "--bytes=4K", "--jobs=1", "--sweep=nodes=16,54,9"];
     let ended = sim(&sweep, &[String::from("--plot"), plot]).fails(2, &["with nodes 9"]);
     assert_eq!(ended.out, "", "nothing has run");
     assert!(!scratch.path("sweep.svg").exists());

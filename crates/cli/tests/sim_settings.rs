@@ -61,3 +61,29 @@ fn seeds_beyond_the_largest_number_are_refused() {
         .fails(2, &["--seeds 2", "give a smaller --seed"]);
     fairway(&["sim", "incast", "--nodes=2", "--bytes=1", last]).ok();
 }
+
+/// Regression test: a trace of 4 ranks, as in the examples, needed a topology to be named, because
+/// no fat tree has 4 hosts.
+#[test]
+fn topology_fits_the_number_of_hosts_unless_one_is_named() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/traces");
+    let topology = |arguments: &[&str]| {
+        let out = fairway(&[&["sim", "--json"], arguments].concat()).ok().out;
+        let value: serde_json::Value = serde_json::from_str(&out).expect("an object");
+        value["configuration"]["topology"].as_str().expect("a name").to_owned()
+    };
+    for (trace, expected) in [
+        ("nccl.log", "leaf-spine"),
+        ("ring.goal", "leaf-spine"),
+        ("training-step.trace", "fat-tree"),
+    ] {
+        assert_eq!(topology(&["trace", &format!("{folder}/{trace}")]), expected, "{trace}");
+    }
+    let permutation = ["permutation", "--bytes", "4K", "--nodes"];
+    for (nodes, expected) in [("3", "leaf-spine"), ("8", "fat-tree"), ("1001", "leaf-spine")] {
+        assert_eq!(topology(&[&permutation[..], &[nodes]].concat()), expected, "{nodes}");
+    }
+    let named = ["3", "--topology", "fat-tree"];
+    let arguments = [&["sim"], &permutation[..], &named].concat();
+    fairway(&arguments).fails(2, &["has 3 hosts", "topology leaf-spine"]);
+}

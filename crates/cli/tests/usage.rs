@@ -93,7 +93,10 @@ const WRONG_USAGE: &[(&[&str], &[&str])] = &[
     (&["perf", "write", "--latency", "--iters", "9000000"], &["9000000", "--duration"]),
     (&["perf", "write", "--connect", "127.0.0.1:x"], &["127.0.0.1:x", "HOST:PORT"]),
     (&["sim", "--nodes", "1"], &["--nodes", "'1'", "hosts"]),
-    (&["sim", "permutation", "--nodes", "1001"], &["1001", "1008"]),
+    (
+        &["sim", "permutation", "--topology", "fat-tree", "--nodes", "1001"],
+        &["1001", "1008", "leaf-spine"],
+    ),
     (&["sim", "nowhere.scenario"], &["nowhere.scenario", "permutation"]),
     (&["sim", "incast", "--nodes", "16", "--senders", "16"], &["16 senders"]),
     (&["serve"], &["--dir"]),

@@ -252,7 +252,7 @@ impl Settings {
         let is_roce = scenario.stack != Stack::Fairway;
         let usual = |name: &str| match name {
             "workload" => Some(self.workload.clone()),
-            "topology" => Some(self.topology.clone()),
+            "topology" => Some(self.built_topology(&scenario.network).to_owned()),
             "nodes" => Some(scenario.network.hosts.to_string()),
             "link" => Some(quantity::show_rate(self.link_megabits)),
             "latency" => Some(quantity::show_time(self.latency_ps)),

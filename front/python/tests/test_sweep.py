@@ -146,7 +146,7 @@ class SweepTest(unittest.TestCase):
 
     def test_what_is_wrong_is_said(self):
         with self.assertRaisesRegex(fairway.SweepError, "1001 hosts|no three-tier"):
-            fairway.sweep(nodes=1001)
+            fairway.sweep(nodes=1001, topology="fat-tree")
         with self.assertRaisesRegex(fairway.SweepError, "banana"):
             fairway.sweep(banana=3)
         with self.assertRaisesRegex(fairway.SweepError, "cannot be run"):

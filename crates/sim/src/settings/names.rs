@@ -16,7 +16,8 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "topology",
         "NAME",
         "fat-tree (three tiers), leaf-spine (two), rail, torus, hyperx, dragonfly or dual-plane \
-         (each host has a wire into each of two networks)",
+         (each host has a wire into each of two networks); default: fat-tree, or leaf-spine for a \
+         number of hosts that no fat tree has",
     ),
     ("plane", "NAME", "topology of each network of dual-plane: fat-tree or leaf-spine"),
     ("sizes", "AxB[xC]", "switches in each dimension of a torus or HyperX; default: 8x8"),

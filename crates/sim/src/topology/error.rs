@@ -20,7 +20,8 @@ fn neighbours(below: Option<u64>, above: Option<u64>) -> String {
 pub enum TopologyError {
     /// No three-tier tree of whole pods has this number of hosts.
     #[error(
-        "no three-tier fat tree of whole pods has {hosts} hosts: {}",
+        "no three-tier fat tree of whole pods has {hosts} hosts: {}: choose such a number, or \
+         topology leaf-spine",
         neighbours(*below, *above)
     )]
     ThreeTiers {
