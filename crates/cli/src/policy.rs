@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueHint};
 use fairway_sandbox::probe::{self, Cost};
-use fairway_sandbox::{EVENT_FUEL, Hook, Module, Policies, Report, Role};
+use fairway_sandbox::{EVENT_FUEL, Hook, LoadError, Module, Policies, Report, Role};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -78,8 +78,7 @@ pub(crate) fn report(report: &Report) -> Value {
 fn check(file: &str, events: usize, as_json: bool) -> Result<(), Failure> {
     let file = &item_of(file)?;
     let path = file.split_once(':').map_or(file.as_str(), |(path, _)| path);
-    let module = Module::read(Path::new(path))
-        .map_err(|error| Failure::failed(format!("{path}: {error}")))?;
+    let module = module_of(Path::new(path))?;
     let (bytes, engine) = (module.file_bytes(), module.engine());
     let mut lines = vec![format!("{path}: {bytes} bytes, {engine}")];
     let hooks = Hook::ALL.iter().filter(|hook| module.has(**hook));
@@ -124,6 +123,15 @@ fn check(file: &str, events: usize, as_json: bool) -> Result<(), Failure> {
     process::print(&format!("{}\n", lines.join("\n  ")))
 }
 
+/// Reads the module of a file.
+fn module_of(path: &Path) -> Result<Module, Failure> {
+    Module::read(path).map_err(|error| match error {
+        // These errors name the file.
+        LoadError::Io(text) => Failure::failed(text),
+        error => Failure::failed(format!("{}: {error}", path.display())),
+    })
+}
+
 /// The file in the form of specifications, in which a bare name would be searched in the folders of
 /// FAIRWAY_POLICIES.
 fn item_of(file: &str) -> Result<String, Failure> {
@@ -157,8 +165,7 @@ fn value(cost: &Cost) -> Value {
 }
 
 fn put(new: &Path, running: &Path) -> Result<(), Failure> {
-    let module = Module::read(new)
-        .map_err(|error| Failure::failed(format!("{}: {error}", new.display())))?;
+    let module = module_of(new)?;
     replace(new, running)
         .map_err(|error| Failure::io(format!("write {}", running.display()), &error))?;
     let (bytes, running) = (module.file_bytes(), running.display());

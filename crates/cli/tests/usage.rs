@@ -48,6 +48,7 @@ const WRONG_USAGE: &[(&[&str], &[&str])] = &[
     (&["perf", "write", "--iters", "0"], &["0"]),
     (&["perf", "write", "--paths", "257"], &["257", "1..=256"]),
     (&["perf", "write", "--policy", "bogus"], &["bogus", "swift"]),
+    (&["perf", "write", "--policy", "cc=./a.bin"], &["./a.bin", "slash", ".wasm"]),
     (&["perf", "write", "--policy", "cc=dcqcn:g=0"], &["g=0", "line="]),
     (&["perf", "write", "--emulate", "loss=2"], &["'2'", "1%"]),
     (&["perf", "write", "--pin", "x"], &["'x'", "none"]),
@@ -207,6 +208,14 @@ fn devices_are_listed() {
     let last = json.as_array().and_then(|list| list.last()).expect("a device");
     assert_eq!(last["active_mtu"], 4096);
     assert_eq!(last["gids"][0], "127.0.0.1");
+}
+
+/// Regression test: the error had the folder's name twice.
+#[test]
+fn folder_that_is_checked_as_a_policy_is_named_once() {
+    let folder = env!("CARGO_MANIFEST_DIR");
+    let ended = fairway(&["policy", "check", folder]).fails(1, &["this is no file"]);
+    assert_eq!(ended.err.matches(folder).count(), 1, "{}", ended.err);
 }
 
 #[test]

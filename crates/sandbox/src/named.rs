@@ -23,6 +23,8 @@ pub enum PoliciesError {
     NotFound(String),
     /// Policies of this kind are always built in.
     NoModules(String),
+    /// A path that does not end like a module.
+    NoModule(String),
 }
 
 impl fmt::Display for PoliciesError {
@@ -36,11 +38,25 @@ impl fmt::Display for PoliciesError {
             PoliciesError::NoModules(label) => {
                 write!(f, "\"{label}\" cannot be a module; cc, path, loss and sched can")
             }
+            PoliciesError::NoModule(path) => write!(
+                f,
+                "{path} has a slash, so it names a file, but a module's name ends in .wasm; write \
+                 wasm:{path} if it is a module by another name"
+            ),
         }
     }
 }
 
 impl std::error::Error for PoliciesError {}
+
+/// The kind that an item names, if any, and the rest of the item.
+fn label(item: &str) -> (Option<&str>, &str) {
+    let is_label = |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase());
+    match item.split_once('=') {
+        Some((label, rest)) if is_label(label) => (Some(label), rest),
+        _ => (None, item),
+    }
+}
 
 /// An item that names a module.
 pub(crate) struct Named<'a> {
@@ -54,11 +70,7 @@ pub(crate) struct Named<'a> {
 impl<'a> Named<'a> {
     /// Parses an item; `None` if it names a built-in policy.
     pub(crate) fn read(item: &'a str) -> Option<Named<'a>> {
-        let is_label = |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase());
-        let (label, rest) = match item.split_once('=') {
-            Some((label, rest)) if is_label(label) => (Some(label), rest),
-            _ => (None, item),
-        };
+        let (label, rest) = label(item);
         let marks = [
             ("wasm:", None),
             ("interpreted:", Some(Engine::Interpreted)),
@@ -71,6 +83,16 @@ impl<'a> Named<'a> {
         let (name, parameters) = rest.split_once(':').unwrap_or((rest, ""));
         let is_file = Path::new(name).extension().is_some_and(|extension| extension == "wasm");
         (is_marked || is_file).then_some(Named { label, engine, name, parameters })
+    }
+
+    /// Checks the name of a built-in policy, which has no slash.
+    pub(crate) fn check_built_in(item: &str) -> Result<(), PoliciesError> {
+        let (_, rest) = label(item);
+        let name = rest.split_once(':').map_or(rest, |(name, _)| name);
+        match name.contains('/') {
+            true => Err(PoliciesError::NoModule(name.to_owned())),
+            false => Ok(()),
+        }
     }
 
     pub(crate) fn file(&self) -> Result<PathBuf, PoliciesError> {

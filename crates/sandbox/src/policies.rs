@@ -212,7 +212,10 @@ impl FromStr for Policies {
         let mut slots: Vec<Slot> = Vec::new();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
             match Named::read(item) {
-                None => built_in.push(item.to_owned()),
+                None => {
+                    Named::check_built_in(item)?;
+                    built_in.push(item.to_owned());
+                }
                 Some(named) => {
                     for slot in named.open(item)? {
                         // The module's fallback. If the kind is given twice, so is the fallback,
