@@ -29,7 +29,9 @@ pub(crate) use crate::verbs::{DevicesOptions, RunOptions};
         fairway perf write                                   # both sides, on this machine\n  \
         fairway serve --dir in &                             # receive files into the folder `in`\n  \
         fairway copy big.img localhost/big.img               # copy a file, and verify it\n\n\
-        Exit status: 0 success; 1 failure, or a failed verification; 2 wrong usage."
+        Exit status: 0 success; 1 failure, or a failed verification; 2 wrong usage; that of the \
+        program\nfor `fairway run`. A signal ends a command that waits for its server, which a \
+        shell shows as 128\nplus the number of the signal (130 for Ctrl-C)."
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]

@@ -191,7 +191,7 @@ fn join(
         }
     };
     if let Some(shortage) = communicator.socket_shortage() {
-        eprintln!("fairway: {shortage}");
+        process::say(&format!("fairway: {shortage}"));
     }
     Ok(communicator)
 }

@@ -70,7 +70,7 @@ fn announce(text: &str, as_json: bool) -> Result<(), Failure> {
     if !as_json {
         return process::print(text);
     }
-    eprint!("{text}");
+    process::say(text.trim_end_matches('\n'));
     Ok(())
 }
 

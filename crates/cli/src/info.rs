@@ -79,11 +79,13 @@ fn general() -> Result<Value, Failure> {
             "paths": limits.paths,
             "withheld": limits.withheld,
             "order_records": limits.order_records,
-            "held": limits.deferred,
+            "bypass_answers": limits.bypass_answers,
+            "deferred": limits.deferred,
             "groups": limits.groups,
             "mailboxes": limits.mailboxes,
             "mailbox_buffers": limits.mailbox_buffers,
             "put_streams": limits.put_streams,
+            "flows": limits.flows,
         },
     }))
 }
@@ -110,4 +112,27 @@ fn general_text(value: &Value) -> String {
     }
     text + "\nThe Jetties of a context share its completions: each takes as many as it is deep.\n\
          At the default depth of 1,024 there is room for 64 Jetties, at a depth of 64 for 1,024.\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_limit_is_shown_under_the_name_by_which_it_is_set() {
+        let limits = format!("{:?}", Limits::default());
+        let fields = limits.split(['{', ',', '}']).filter_map(|part| part.split_once(": "));
+        let fields = fields.map(|(name, _)| name.trim());
+        let expected: Vec<&str> = fields
+            // These two are no numbers of records: a context has an engine for each thread.
+            .filter(|name| !["engines", "allocates_on_use"].contains(name))
+            .collect();
+        let value = general().expect("a socket");
+        let shown = value["limits"].as_object().expect("limits");
+        assert!(expected.len() > 20, "{expected:?}");
+        for name in &expected {
+            assert!(shown.contains_key(*name), "no {name} in {shown:?}");
+        }
+        assert_eq!(shown.len(), expected.len());
+    }
 }

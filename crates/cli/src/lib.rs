@@ -69,7 +69,7 @@ pub fn main() -> ExitCode {
     match parse().and_then(|arguments| run(arguments.command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("fairway: {}", failure.shown());
+            process::say(&format!("fairway: {}", failure.shown()));
             ExitCode::from(failure.exit_status())
         }
     }

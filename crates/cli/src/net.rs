@@ -6,35 +6,18 @@ use std::time::Duration;
 
 use clap::Args;
 use fairway::{
-    Builder, Context, DatapathKind, Dscp, Error, HostPressure, Peer, Policies, Refusal,
-    ServerAddress, Spec,
+    Builder, Context, DatapathKind, Dscp, Error, HostPressure, Peer, Policies, ServerAddress, Spec,
 };
 
 use crate::failure::Failure;
+use crate::process;
 use crate::quantity::{self, ValueError};
 use crate::zone::Zoned;
 
-/// One of the tool's servers: the command that starts it, and its default port.
-pub(crate) struct Service {
-    pub(crate) command: &'static str,
-    /// First of the server's ports.
-    pub(crate) port: u16,
-    /// What to do if the server has no room for a further connection.
-    no_room: &'static str,
-}
+mod service;
 
-pub(crate) const SERVE: Service = Service {
-    command: "fairway serve",
-    port: 4800,
-    no_room: "try again later, or have it started with a larger --max-files",
-};
-pub(crate) const PERF: Service = Service {
-    command: "fairway perf --server",
-    port: 4820,
-    no_room: "try again when others have ended, or use another server",
-};
-/// Number of consecutive ports of each server with the default number of paths.
-pub(crate) const SOCKETS: u16 = 4;
+pub(crate) use service::{PERF, SERVE, SOCKETS, Service};
+
 /// Meaning of `--host-pressure` without a value.
 const HOST_PRESSURE: &str = "cpu,memory,receive-queue,transmit-queue";
 
@@ -223,21 +206,21 @@ impl NetOptions {
         if paths > pairs {
             let own = context.local_addrs().len() as u32 / self.engines;
             let needed = fairway_wire::sockets_for(paths);
-            eprintln!(
+            process::say(&format!(
                 "fairway: {paths} paths have {pairs} pairs of UDP ports ({own} sockets here, {} at \
                  the server), so some take the same way through the network: both sides need \
                  {needed} sockets, which --paths {paths} opens if --sockets is left out; or use at \
                  most {pairs} --paths",
                 pairs / own.max(1)
-            );
+            ));
         }
         let last = self.emulate.as_ref().and_then(Spec::last_path);
         if let Some(last) = last.filter(|last| *last >= peer.paths() as usize) {
-            eprintln!(
+            process::say(&format!(
                 "fairway: --emulate names path {last}, which does not exist: the server agreed to \
                  {} paths",
                 peer.paths()
-            );
+            ));
         }
     }
 
@@ -245,10 +228,12 @@ impl NetOptions {
     fn print_where_to_look(&self, context: &Context) {
         if self.stats {
             let process = std::process::id();
-            eprintln!("fairway: statistics are reported: `fairway top {process}` shows them");
+            process::say(&format!(
+                "fairway: statistics are reported: `fairway top {process}` shows them"
+            ));
         }
         if let Some(address) = context.prometheus_addr() {
-            eprintln!("fairway: metrics are served at http://{address}/metrics");
+            process::say(&format!("fairway: metrics are served at http://{address}/metrics"));
         }
     }
 
@@ -284,7 +269,7 @@ impl NetOptions {
                     if let Some(text) =
                         self.mtu.and_then(|requested| shorter(requested, peer.mtu()))
                     {
-                        eprintln!("fairway: {text}");
+                        process::say(&format!("fairway: {text}"));
                     }
                     self.print_where_to_look(&context);
                     return Ok((context, peer));
@@ -315,10 +300,10 @@ pub(crate) fn port_behind(port: u16, offset: u16) -> Result<u16, Failure> {
 pub(crate) fn open(builder: Builder) -> Result<Context, Error> {
     let context = builder.build()?;
     if let Some(shortage) = context.socket_shortage() {
-        eprintln!("fairway: {shortage}");
+        process::say(&format!("fairway: {shortage}"));
     }
     if let Some(reason) = context.datapath_fallback() {
-        eprintln!("fairway: packets take UDP: {reason}");
+        process::say(&format!("fairway: packets take UDP: {reason}"));
     }
     Ok(context)
 }
@@ -333,37 +318,6 @@ fn shorter(requested: u32, agreed: u32) -> Option<String> {
     })
 }
 
-impl Service {
-    /// Explains why there is no connection, and what to do about it.
-    pub(crate) fn explain(&self, error: Error) -> Failure {
-        let Service { command, port, no_room } = self;
-        match error {
-            Error::NoListener { peer } => Failure::failed(format!(
-                "no program listens at UDP port {} of {} (its host, or a firewall, answers: port \
-                 unreachable): start `{command}` there first, or write its port, as HOST:{port}",
-                peer.port(),
-                peer.ip()
-            )),
-            Error::Unanswered { peer, waited, report } => {
-                let report = report.map_or_else(String::new, |report| format!(" ({report})"));
-                let first = peer.port();
-                let last = first.saturating_add(SOCKETS - 1);
-                Failure::failed(format!(
-                    "no answer from {} at UDP port {first} within {waited:?}{report}: check the \
-                     address, that `{command}` runs there, and that firewalls on both sides let its \
-                     UDP ports through ({first} to {last}, if it was started without --sockets, \
-                     --paths and --engines), or wait longer with --connect-timeout",
-                    peer.ip(),
-                ))
-            }
-            Error::Refused { peer, reason: Refusal::NoResources } => Failure::failed(format!(
-                "{peer} has no room for one more connection from this address or network: {no_room}"
-            )),
-            other => other.into(),
-        }
-    }
-}
-
 /// The addresses of `HOST[:PORT]`, of the same family as `bind` if that is given. (`::` serves both
 /// families.)
 pub(crate) fn resolve(
@@ -374,6 +328,12 @@ pub(crate) fn resolve(
     let (host, port) = split(text)?;
     let port = port.unwrap_or(default_port);
     let zoned = Zoned::parse(host).map_err(|error| Failure::usage(error.to_string()))?;
+    if zoned.is_none() && host.contains(':') {
+        return Err(Failure::usage(format!(
+            "'{text}' is no server: write an IPv6 address in brackets if a port follows, as \
+             [::1]:{default_port}"
+        )));
+    }
     let server = match zoned {
         Some(zoned) => ServerAddress::from(zoned.with_port(port)),
         None => ServerAddress::from((host, port)),
@@ -530,24 +490,12 @@ mod tests {
         assert!(lo.starts_with("[fe80::1%") && !lo.contains("lo") && lo.ends_with(":7"), "{lo}");
         assert_eq!(at(&lo), Some(lo.clone()));
         assert_eq!(at("[fe80::1%lo]:9"), Some(lo.replace(":7", ":9")));
+        // Regression test: the error named an address with two ports, which was not typed.
+        let bare = resolve("::1:14800", 7, None).expect_err("an IPv6 address with a port");
+        let bare = bare.to_string();
+        assert!(bare.contains("'::1:14800'") && bare.contains("brackets"), "{bare}");
         let unknown = resolve("[fe80::1%nothing]:9", 7, None).expect_err("no interface");
         assert!(unknown.to_string().contains("as fe80::1%eth0"), "{unknown}");
-    }
-
-    #[test]
-    fn server_without_an_answer_or_room_is_explained_by_its_own_ports_and_options() {
-        let peer = SocketAddr::from(([192, 0, 2, 1], 5600));
-        let waited = Duration::from_secs(5);
-        let text = PERF.explain(Error::Unanswered { peer, waited, report: None }).to_string();
-        assert!(text.contains("(5600 to 5603, if") && !text.contains("4820"), "{text}");
-        let refused = |service: &Service| {
-            let reason = Refusal::NoResources;
-            service.explain(Error::Refused { peer, reason }).to_string()
-        };
-        assert!(refused(&SERVE).contains("--max-files"), "{}", refused(&SERVE));
-        for text in [refused(&SERVE), refused(&PERF)] {
-            assert!(text.contains("192.0.2.1:5600") && !text.contains("Limits"), "{text}");
-        }
     }
 
     #[test]

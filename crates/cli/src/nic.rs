@@ -37,10 +37,10 @@ pub(crate) fn run(options: &NicOptions) -> Result<(), Failure> {
             Verb::Read => ("read", "load"),
             _ => ("write", "store"),
         };
-        eprintln!(
+        process::say(&format!(
             "fairway: on ub-ldst a {verb} goes through the queues, as on ub-urma: --verb {other} is \
              the instruction"
-        );
+        ));
     }
     let bar = if options.json {
         ProgressBar::hidden()

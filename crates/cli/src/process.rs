@@ -244,6 +244,12 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Prints a line on standard error. A failure, for example because the log's disk is full or its
+/// reader has ended, is ignored, because such lines only accompany what the command does.
+pub(crate) fn say(line: &str) {
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+}
+
 /// Memory of this host in bytes; `None` if the system does not report it.
 pub(crate) fn memory_bytes() -> Option<u64> {
     let memory = std::fs::read_to_string("/proc/meminfo").ok()?;

@@ -380,11 +380,11 @@ fn write_capture(simulation: &Simulation, tap: &Tap) -> Result<(), Failure> {
     let file = pcap(simulation.captured());
     if simulation.captured().next().is_none() {
         let (from, to) = (tap.from, tap.to);
-        eprintln!(
+        process::say(&format!(
             "fairway: no packet went from node {from} to node {to}, so {} has none: choose \
              neighbours that talk, or another workload or seed",
             tap.file.display()
-        );
+        ));
     }
     std::fs::write(&tap.file, file).map_err(|error| Failure::io(doing(), &error))
 }

@@ -80,11 +80,11 @@ impl TraceFile {
     pub(crate) fn finish(self) -> Result<(), Failure> {
         let doing = || format!("write {}", self.path.display());
         if self.writer.is_empty() {
-            eprintln!(
+            process::say(&format!(
                 "fairway: {} has no records: nothing was sent from here under a control controller (no peer \
                  came, or only the other side sent)",
                 self.path.display()
-            );
+            ));
         }
         let ended = self.writer.finish(self.dropped);
         ended.map_err(|error| Failure::io(doing(), &error))
@@ -235,7 +235,7 @@ fn follow(
                 return finished;
             }
             if let Err(error) = finished {
-                eprintln!("fairway: {error}");
+                process::say(&format!("fairway: {error}"));
             }
             process::exit_by_signal();
         }

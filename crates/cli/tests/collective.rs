@@ -236,3 +236,17 @@ fn impossible_requests_are_refused_with_a_remedy() {
     let alone = Running::start(&["collective", "barrier", "--ranks", "1"]);
     alone.line("barrier");
 }
+
+/// Regression test: 4 bytes were measured in place of 3, and nothing told it.
+#[test]
+fn sizes_that_are_no_whole_elements_are_rounded_with_a_note() {
+    let measured = |size: &str, operation: &str| {
+        let ended = fairway(&["collective", operation, "--ranks=2", "--size", size, "--iters=2"]);
+        ended.ok().err
+    };
+    let note = measured("3", "all-reduce");
+    assert!(note.contains("f32 has 4 bytes") && note.contains("measured are 4 bytes"), "{note}");
+    let note = measured("20", "all-gather");
+    assert!(note.contains("8 bytes in all") && note.contains("measured are 16 bytes"), "{note}");
+    assert_eq!(measured("16", "all-gather"), "");
+}

@@ -312,3 +312,21 @@ fn paths_over_blocked_ports_are_named_on_both_sides() {
         assert!(ended.err.contains(words), "no '{words}' in: {}", ended.err);
     }
 }
+
+/// Regression test: a row of zeros was reported, as a success.
+#[test]
+fn duration_in_which_nothing_completes_is_a_failure() {
+    let ended = fairway(&["perf", "write", "--duration", "1ns"]);
+    let ended = ended.fails(1, &["within --duration 1ns", "--iters"]);
+    assert_eq!(ended.out, "");
+}
+
+/// Regression test: the remedy was to start the server that was running.
+#[test]
+fn server_with_fewer_contexts_than_its_client_is_explained() {
+    // Other tests bind other addresses, so the port of the second context is free.
+    let server = Running::start(&["perf", "--server", "--bind", "127.0.5.7:0"]);
+    let address = server.address();
+    fairway(&["perf", "write", "--contexts", "2", "--connect", &address])
+        .fails(1, &["`fairway perf --server --contexts 2`", "fewer contexts"]);
+}

@@ -93,6 +93,7 @@ const WRONG_USAGE: &[(&[&str], &[&str])] = &[
     (&["perf", "write", "--order", "UNO", "--size", "64K"], &["65536 bytes", "packet"]),
     (&["perf", "write", "--latency", "--iters", "9000000"], &["9000000", "--duration"]),
     (&["perf", "write", "--connect", "127.0.0.1:x"], &["127.0.0.1:x", "HOST:PORT"]),
+    (&["perf", "write", "--connect", "::1:14800"], &["'::1:14800'", "brackets", "[::1]:4820"]),
     (&["sim", "--nodes", "1"], &["--nodes", "'1'", "hosts"]),
     (
         &["sim", "permutation", "--topology", "fat-tree", "--nodes", "1001"],

@@ -2,6 +2,7 @@
 
 use crate::options::{GroupOptions, JettyOptions, MailboxOptions};
 use std::fmt;
+use std::io::{self, Write};
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -407,8 +408,10 @@ impl Context {
             self.handle.publish()?;
         } else if std::env::var_os("FAIRWAY_STATS").is_some_and(|value| value == "1") {
             // A failure is only printed, because the environment variable must not make building
-            // fail.
-            self.handle.publish().unwrap_or_else(|error| eprintln!("fairway: {error}"));
+            // fail. Nor must a standard error that can't be written.
+            self.handle.publish().unwrap_or_else(|error| {
+                let _ = writeln!(io::stderr(), "fairway: {error}");
+            });
         }
         metrics.map_or(Ok(()), |address| self.handle.export(address))
     }

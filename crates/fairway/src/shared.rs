@@ -1,5 +1,6 @@
 //! State that all handles of a context, and its background thread, share.
 
+use std::io::{self, Write};
 use std::mem::ManuallyDrop;
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -303,7 +304,10 @@ impl Handle {
 
 /// Reports changes of the user's modules on standard error.
 fn watch(policies: &Policies) -> Result<Option<Watcher>, Error> {
-    let notify = |news: &News| eprintln!("fairway: {news}");
+    let notify = |news: &News| {
+        // A line that can't be written must not end the thread that follows the modules.
+        let _ = writeln!(io::stderr(), "fairway: {news}");
+    };
     Watcher::start(policies, POLICIES_PERIOD, notify)
         .map_err(|error| Error::io("start a thread", error))
 }

@@ -157,6 +157,9 @@ pub(super) fn all(
         Operation::Barrier => vec![0],
         _ => sizes((first, last), unit(options, group)),
     };
+    if group.rank() == 0 {
+        say_rounding(options, (first, last), &sizes, unit(options, group));
+    }
     let mut wrong = 0;
     for (at, size) in sizes.into_iter().enumerate() {
         let row = row(options, group, size, at == 0)?;
@@ -171,12 +174,40 @@ pub(super) fn all(
 
 /// Sizes that double from the first to the last, in whole units, each once.
 fn sizes((first, last): (u64, u64), unit: u64) -> Vec<u64> {
-    let next = |size: &u64| size.checked_mul(2).filter(|next| *next > 0 && *next <= last);
-    let doubled = std::iter::successors(Some(first), next);
     let whole = |size: u64| if size == 0 { 0 } else { (size / unit).max(1) * unit };
-    let mut sizes: Vec<_> = doubled.map(whole).collect();
+    let mut sizes: Vec<_> = doubled(first, last).map(whole).collect();
     sizes.dedup();
     sizes
+}
+
+/// Notes on standard error that sizes were rounded to whole elements, if any was.
+fn say_rounding(
+    options: &CollectiveOptions,
+    (first, last): (u64, u64),
+    measured: &[u64],
+    unit: u64,
+) {
+    if options.operation == Operation::Barrier || doubled(first, last).all(|size| size % unit == 0)
+    {
+        return;
+    }
+    let (element, bytes) = (options.element, options.element.bytes());
+    let why = match unit == bytes {
+        true => format!("an element of {element} has {bytes} bytes"),
+        false => format!("each rank has a part of whole elements, {unit} bytes in all"),
+    };
+    let shown: Vec<String> = measured.iter().map(u64::to_string).collect();
+    let shown = match shown.as_slice() {
+        [.., _, _, _, _] => format!("{} to {}", shown[0], shown[shown.len() - 1]),
+        few => few.join(", "),
+    };
+    process::say(&format!("fairway: sizes are rounded, because {why}: measured are {shown} bytes"));
+}
+
+/// Sizes that double from the first to the last.
+fn doubled(first: u64, last: u64) -> impl Iterator<Item = u64> {
+    let next = move |size: &u64| size.checked_mul(2).filter(|next| *next > 0 && *next <= last);
+    std::iter::successors(Some(first), next)
 }
 
 /// Bytes of the smallest buffer: an element, or one for each rank.

@@ -1,17 +1,13 @@
 //! Rate limit for lines of a server's log, so that clients can't fill it.
 
-use std::io::{self, Write};
 use std::time::{Duration, Instant};
+
+use crate::process::say;
 
 /// Largest number of lines of a kind that the server prints within [`STRETCH`]. Further ones are
 /// counted, and their number is printed before the next line.
 const LINES: u32 = 20;
 const STRETCH: Duration = Duration::from_secs(1);
-/// Prints a line on standard error. A failure, for example because the log was closed, is ignored,
-/// because it must not end the server.
-pub(super) fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
-}
 
 /// Rate limiter for one kind of lines.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use fairway_wire::Duration as EngineDuration;
 use super::Hashing;
 use super::incoming::{Directory, Incoming};
 use super::limits::{Holder, Limits, Place, Taken};
-use super::lines::{Lines, say};
+use super::lines::Lines;
 use super::message::{JETTY, MESSAGE_BYTES, Message};
 use super::opening::{Opened, Request};
 use super::refusal::Refusal;
@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::mailbox::{Mail, Mailbox};
 use crate::net::{self, SERVE};
 use crate::paths::DeadPaths;
-use crate::process;
+use crate::process::{self, say};
 use crate::quantity::show_size;
 
 /// Interval at which an idle server checks for clients that have gone, and for its own end.

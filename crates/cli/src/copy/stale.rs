@@ -11,9 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use super::lines::say;
 use crate::printable::printable;
-use crate::process;
+use crate::process::{self, say};
 
 /// The name of a temporary file. It contains 64 random bits, so that no other process can create a
 /// file or a link of that name in advance.

@@ -90,7 +90,7 @@ impl Printer {
                     self.failed += 1;
                     let failure =
                         Failure::file(format_args!("run {} of the sweep", self.next), error);
-                    self.bar.suspend(|| eprintln!("fairway: {}", failure.shown()));
+                    self.bar.suspend(|| process::say(&format!("fairway: {}", failure.shown())));
                 }
             }
         }

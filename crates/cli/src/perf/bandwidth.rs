@@ -83,7 +83,8 @@ pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Me
         }
         flow.poll_check(session)?;
     }
-    let (from, before) = measured_from;
+    // If everything completed before the measurement began, the whole run is measured.
+    let (from, before) = if flow.done == measured_from.1 { (start, 0) } else { measured_from };
     let seconds = from.elapsed().as_secs_f64();
     flow.settle(session)?;
     Ok(Measured { iterations: flow.done - before, seconds, latency: None })

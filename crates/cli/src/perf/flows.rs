@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::bandwidth::{Flow, WARM_UP_MAX, WARM_UP_PART};
 use super::contexts::Server;
-use super::initiator::{Link, Session, judge, plan};
+use super::initiator::{Link, Session, judge, nothing_completed, plan};
 use super::operation::Operation;
 use super::report::Summary;
 use crate::args::PerfOptions;
@@ -286,6 +286,9 @@ fn measure_at(
     let seconds = drive(&mut lanes, warm_up, options.duration)?;
     let scheduler = link.context.scheduler_stats();
     let (flows, verified) = finish(lanes, seconds)?;
+    if flows.iter().all(|got| got.iterations == 0) {
+        return Err(nothing_completed(options.duration));
+    }
     Ok(Report {
         operation,
         policy: policy.to_string(),

@@ -20,6 +20,7 @@ use crate::net::{self, PERF};
 use crate::outcome::Reason;
 use crate::paths::{DeadPaths, Progress, STANDSTILL, Watch, crossed};
 use crate::printable::printable_reason;
+use crate::process;
 use crate::quantity::show_size;
 use crate::trace::{AtSignal, Tracer};
 
@@ -99,8 +100,10 @@ impl Link {
         let with = |builder: Builder| builder.control_threads(threads).port(port);
         let Server { host, port_offset } = server;
         let connection = &options.connection;
+        let service =
+            if options.contexts > 1 { PERF.with_contexts(options.contexts) } else { PERF };
         let (context, peer) =
-            options.net.connect_with(host, *port_offset, &PERF, connection, with)?;
+            options.net.connect_with(host, *port_offset, &service, connection, with)?;
         let mailbox = Mailbox::new(&context, None, MESSAGE_BYTES)?;
         let tracer = {
             let policy = options.net.policy_text();
@@ -184,6 +187,9 @@ fn row(
     let own = packets(&link.context).since(before);
     let (theirs, messages) = session.finish()?;
     let lost = lost(&session, messages, &theirs);
+    if measured.iterations == 0 {
+        return Err(nothing_completed(options.duration));
+    }
     let tally = session.tally;
     let row = Row {
         operation,
@@ -205,9 +211,17 @@ fn row(
         dead_paths: DeadPaths::of(&link.peer),
     };
     if let Some(text) = row.dead_paths.text(&link.peer) {
-        eprintln!("fairway perf: {text}");
+        process::say(&format!("fairway perf: {text}"));
     }
     judge(&session, messages, lost).map(|()| row)
+}
+
+/// The failure of a measurement that was too short for its operations.
+pub(super) fn nothing_completed(time: Duration) -> Failure {
+    Failure::failed(format!(
+        "no operation completed within --duration {time:?}, so there is nothing to report: measure \
+         for longer, as --duration 1s, or a number of operations, as --iters 1000"
+    ))
 }
 
 /// Returns the way that the packets between two readings of the counters have taken.

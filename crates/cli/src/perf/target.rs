@@ -98,7 +98,7 @@ fn take<'a>(
         return refuse("a measurement with another client is going on".into());
     }
     let failed = |failure: Failure| {
-        eprintln!("fairway perf: {}: {}", peer.address(), failure.shown());
+        process::say(&format!("fairway perf: {}: {}", peer.address(), failure.shown()));
         refuse(failure.to_string());
     };
     match message {
@@ -267,7 +267,7 @@ impl<'a> Session<'a> {
             Message::Finish(_, generations) => {
                 self.finish(&generations)?;
                 if let Some(text) = DeadPaths::of(&self.peer).text(&self.peer) {
-                    eprintln!("fairway perf: {text}");
+                    process::say(&format!("fairway perf: {text}"));
                 }
                 Ok(true)
             }
