@@ -49,13 +49,17 @@ pub(crate) enum Command {
     Collective(Box<CollectiveOptions>),
     /// Receive files into a directory, by remote WRITE into their memory-mapped pages
     #[command(after_help = "Example:\n  fairway serve --dir in --bind 0.0.0.0\n\n\
-            Every host that reaches the port may store files there: serve trusted networks only.")]
+            Every host that reaches the port may store files there: serve trusted networks only.\n\
+            A file gets the permissions that it has at the client, less those that the umask of \
+            this\nprocess removes: start it under `umask 077` to keep files from other users.")]
     Serve(ServeOptions),
     /// Copy a file to a server, and verify it
     #[command(after_help = "Example:\n  fairway copy --paths 16 big.img HOST/backups/big.img\n\n\
             Both sides hash the file. The server stores it under its name only if the hashes \
             agree.\n\
-            The file must not be shortened while it is being copied.")]
+            Of a file that grows meanwhile, the bytes are copied that it had at the start. If it \
+            becomes\nshorter, or these bytes change, the copy fails and nothing is stored.\n\
+            The copy has the file's permissions, less those that the server's umask removes.")]
     Copy(CopyOptions),
     /// Show the version, the datapaths found, the limits, and the size of all state
     #[command(after_help = "Example:\n  fairway info --state --jetties 1024 --hosts 1024")]

@@ -32,17 +32,8 @@ pub(crate) use server::serve;
 /// Bytes read at once.
 const READ_BYTES: usize = 1 << 20;
 
-/// The 128-bit XXH3 of the first `length` bytes of a file, as any reader sees them.
-fn hash(file: &File, length: u64) -> std::io::Result<[u8; 16]> {
-    let mut hashing = Hashing::new(length);
-    loop {
-        if let Some(hash) = hashing.block(file)? {
-            return Ok(hash);
-        }
-    }
-}
-
-/// The hash of a file of which a part has been read.
+/// The 128-bit XXH3 of the first bytes of a file, as any reader sees them, of which a part has been
+/// read.
 struct Hashing {
     hasher: Xxh3,
     buffer: Vec<u8>,

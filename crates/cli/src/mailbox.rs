@@ -303,10 +303,23 @@ impl Mailbox {
         awaited: &str,
         timeout: Duration,
     ) -> Result<Vec<u8>, Failure> {
+        self.answer_while(peer, awaited, timeout, || Ok(()))
+    }
+
+    /// Like [`answer`](Self::answer), but fails as soon as `check` does, which is called several
+    /// times a second.
+    pub(crate) fn answer_while(
+        &self,
+        peer: &Peer,
+        awaited: &str,
+        timeout: Duration,
+        check: impl Fn() -> Result<(), Failure>,
+    ) -> Result<Vec<u8>, Failure> {
         /// Interval of the checks whether the peer is dead.
         const STEP: Duration = Duration::from_millis(200);
         let deadline = Instant::now() + timeout;
         loop {
+            check()?;
             let left = deadline.saturating_duration_since(Instant::now());
             match self.wait(left.min(STEP))? {
                 Some(mail) => return Ok(mail.bytes),

@@ -92,6 +92,26 @@ pub(crate) fn file_limit() -> Option<u64> {
     (found && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
+/// The permissions that this process's umask removes from new files. Call it before other threads
+/// exist, because a kernel that does not show the mask (before Linux 4.7) is asked by setting it.
+pub(crate) fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    read_umask(&status).unwrap_or_else(|| {
+        // SAFETY: plain numbers. Nothing is created between the calls.
+        unsafe {
+            let mask = libc::umask(0o777);
+            libc::umask(mask);
+            mask
+        }
+    })
+}
+
+/// Reads the umask from the text of `/proc/self/status`.
+fn read_umask(status: &str) -> Option<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
+    u32::from_str_radix(line.trim(), 8).ok()
+}
+
 /// Sleeps for `span`, or until a signal requests the end of the process; true in that case.
 pub(crate) fn stopped_within(span: Duration) -> bool {
     let since = Instant::now();
@@ -277,6 +297,12 @@ mod tests {
         assert_eq!(running_threads("8.95 8.88 5.76 7/345 13232\n"), Some(7));
         assert_eq!(running_threads("8.95 8.88 5.76"), None);
         assert!(running_threads(&std::fs::read_to_string("/proc/loadavg").unwrap()) >= Some(1));
+    }
+
+    #[test]
+    fn umask_is_read_in_octal() {
+        assert_eq!(read_umask("Name:\tfairway\nUmask:\t0027\nState:\tR\n"), Some(0o27));
+        assert_eq!(read_umask("Name:\tfairway\n"), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use fairway::{Context, Error, JettyOptions, Memory, Peer, Rights, Segment, Segme
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
-use super::hash;
+use super::Hashing;
 use super::message::{JETTY, MESSAGE_BYTES, Message};
 use super::source::Source;
 use crate::args::CopyOptions;
@@ -32,8 +32,9 @@ pub(crate) fn copy(options: &CopyOptions) -> Result<(), Failure> {
     options.net.check()?;
     let (server, name) = target(&options.target)?;
     let source = Source::open(&options.source)?;
-    process::catch_signals();
+    // Until there is a connection the server has made nothing, and a signal ends the process.
     let (context, peer) = options.net.connect(server, &SERVE, &options.connection)?;
+    process::catch_signals();
     let mailbox = Mailbox::new(&context, None, MESSAGE_BYTES)?;
     let client = Client { context, peer, mailbox, overwrite: options.overwrite };
     let result = client.copy(&source, name, options);
@@ -68,7 +69,7 @@ pub(crate) fn copy(options: &CopyOptions) -> Result<(), Failure> {
         times.hash,
     ))?;
     if let Some(text) = times.dead_paths.text(&client.peer) {
-        eprintln!("fairway copy: {text}");
+        process::say(&format!("fairway copy: {text}"));
     }
     Ok(())
 }
@@ -108,45 +109,72 @@ impl Client {
             self.request(&Message::Open { size, mode, overwrite, name }, "room for the file")?;
         let Message::Opened { key } = reply else { return Err(refused(reply)) };
         if size > 0 {
-            let memory = Memory::map_file(&source.file, false).map_err(fairway::Error::from)?;
-            if memory.len() as u64 != size {
-                return Err(changed());
-            }
-            let segment = self.context.register(memory, Rights::NONE)?;
-            self.write(&segment, key, options)?;
+            let segment = self.context.register(self.map(source)?, Rights::NONE)?;
+            self.write((&segment, size), key, options)?;
         }
         let moved = start.elapsed();
         self.send(&Message::Done)?;
         // Both sides hash at the same time.
-        let hash = hash(&source.file, size)
-            .map_err(|error| Failure::io("read the source once more", &error))?;
+        let hash = self.hash(source)?;
         let reply = self.answer("hash of the copy")?;
         let Message::Hash(theirs) = reply else { return Err(refused(reply)) };
         if theirs != hash {
             return Err(changed());
         }
-        let reply = self.request(&Message::Commit, "word that the file is stored")?;
+        self.send(&Message::Commit)?;
+        // Whether the file is stored is the server's decision from here on, so its answer is
+        // waited for even after a signal.
+        let awaited = "word that the file is stored";
+        let bytes = self.mailbox.answer(&self.peer, awaited, TIMEOUT)?;
+        let reply = Message::decode(&bytes)?;
         let Message::Stored = reply else { return Err(refused(reply)) };
         let hash = hash.iter().map(|byte| format!("{byte:02x}")).collect();
         let dead_paths = DeadPaths::of(&self.peer);
         Ok(Times { moved, stored: start.elapsed(), hash, dead_paths })
     }
 
-    /// Writes the whole file, several pieces at a time.
+    /// Maps the source, which may have become longer since its length was read.
+    fn map(&self, source: &Source) -> Result<Memory, Failure> {
+        let size = source.size;
+        match Memory::map_file(&source.file, false) {
+            Ok(memory) if memory.len() as u64 >= size => Ok(memory),
+            Ok(memory) => Err(self.shortened(size, memory.len() as u64)),
+            // A file without bytes can't be mapped.
+            Err(_) if source.file.metadata().is_ok_and(|now| now.len() == 0) => {
+                Err(self.shortened(size, 0))
+            }
+            Err(error) => Err(Error::from(error).into()),
+        }
+    }
+
+    /// Hashes the bytes that were copied.
+    fn hash(&self, source: &Source) -> Result<[u8; 16], Failure> {
+        let mut hashing = Hashing::new(source.size);
+        loop {
+            let block = hashing.block(&source.file);
+            let failed = |error| Failure::io("read the source once more", &error);
+            if let Some(hash) = block.map_err(failed)? {
+                return Ok(hash);
+            }
+            self.check_signals()?;
+        }
+    }
+
+    /// Writes the first `size` bytes of the segment, several pieces at a time.
     fn write(
         &self,
-        segment: &Segment,
+        (segment, size): (&Segment, u64),
         key: SegmentKey,
         options: &CopyOptions,
     ) -> Result<(), Failure> {
         let jetty = self.context.create_jetty(JettyOptions::default().depth(2 * DEPTH as u32))?;
-        let bar = progress(segment.len(), options.json);
+        let bar = progress(size, options.json);
         let (mut posted, mut done, mut in_flight) = (0, 0, 0);
         let (mut completions, begun) = (Vec::new(), Instant::now());
         let (watch, mut progress) = (Watch::new(&self.peer), Progress::new(begun));
-        while done < segment.len() {
-            while in_flight < DEPTH && posted < segment.len() {
-                let end = (posted + WRITE_BYTES).min(segment.len());
+        while done < size {
+            while in_flight < DEPTH && posted < size {
+                let end = (posted + WRITE_BYTES).min(size);
                 let local = segment.slice(posted..end);
                 match jetty.write(&self.peer, local, key.at(posted), end - posted) {
                     Ok(_) => (in_flight, posted) = (in_flight + 1, end),
@@ -168,12 +196,10 @@ impl Client {
                 progress.note(Instant::now());
             }
             bar.set_position(done);
-            if process::stopping() {
-                return Err(Failure::failed(format!("interrupted: {}", self.what_is_left())));
-            }
+            self.check_signals()?;
             if done == 0
                 && begun.elapsed() > LOOK_EVERY
-                && let Some(failure) = watch.black_hole(&self.peer, segment.len(), begun.elapsed())
+                && let Some(failure) = watch.black_hole(&self.peer, size, begun.elapsed())
             {
                 return Err(failure);
             }
@@ -204,6 +230,22 @@ impl Client {
         }
     }
 
+    /// Fails if a signal has requested the end of the process.
+    fn check_signals(&self) -> Result<(), Failure> {
+        match process::stopping() {
+            true => Err(Failure::failed(format!("interrupted: {}", self.what_is_left()))),
+            false => Ok(()),
+        }
+    }
+
+    fn shortened(&self, size: u64, now: u64) -> Failure {
+        Failure::failed(format!(
+            "the source has become shorter: it had {size} bytes at the start, and has {now}: copy \
+             it again once it stays as it is; {}",
+            self.what_is_left()
+        ))
+    }
+
     fn failed(&self, why: &str) -> Failure {
         let (server, left) = (self.peer.address(), self.what_is_left());
         Failure::failed(format!("writing to {server} failed: {why}; {left}"))
@@ -221,8 +263,10 @@ impl Client {
         self.mailbox.send(&self.peer, JETTY, &message.encode())
     }
 
+    /// Waits for the server's answer, or a signal.
     fn answer(&self, awaited: &str) -> Result<Message, Failure> {
-        let bytes = self.mailbox.answer(&self.peer, awaited, TIMEOUT)?;
+        let check = || self.check_signals();
+        let bytes = self.mailbox.answer_while(&self.peer, awaited, TIMEOUT, check)?;
         Ok(Message::decode(&bytes)?)
     }
 

@@ -21,7 +21,11 @@ use crate::process;
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// A directory that receives files.
-pub(super) struct Directory(OwnedFd);
+pub(super) struct Directory {
+    descriptor: OwnedFd,
+    /// Permissions that files do not get.
+    umask: u32,
+}
 
 /// A file that is being received. Its temporary file is removed on drop, unless it was kept.
 pub(super) struct Incoming {
@@ -33,15 +37,18 @@ pub(super) struct Incoming {
     pub(super) shown: String,
     pub(super) file: File,
     pub(super) size: u64,
+    /// Permissions of the file once it is stored.
     mode: u32,
     overwrite: bool,
     kept: bool,
 }
 
 impl Directory {
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    /// Opens a directory, whose files get none of the permissions in `umask`.
+    pub(super) fn open(path: &Path, umask: u32) -> io::Result<Self> {
         let name = CString::new(path.as_os_str().as_bytes())?;
-        open_at(libc::AT_FDCWD, &name, libc::O_DIRECTORY | libc::O_RDONLY, 0).map(Directory)
+        let descriptor = open_at(libc::AT_FDCWD, &name, libc::O_DIRECTORY | libc::O_RDONLY, 0)?;
+        Ok(Directory { descriptor, umask })
     }
 
     /// Creates a temporary file of this size, which is to become `name`.
@@ -65,7 +72,7 @@ impl Directory {
             name: shown.clone(),
             error,
         })?;
-        let kept = false;
+        let (mode, kept) = (mode & 0o777 & !self.umask, false);
         let incoming =
             Incoming { parent, temporary, name, shown, file, size, mode, overwrite, kept };
         // From here on, dropping the value removes the file.
@@ -80,8 +87,10 @@ impl Directory {
         let name = parts
             .pop()
             .ok_or_else(|| Refusal::Name { name: shown.to_owned(), wrong: "is empty" })?;
-        let mut at =
-            self.0.try_clone().map_err(|error| refused("open the directory for", error))?;
+        let mut at = self
+            .descriptor
+            .try_clone()
+            .map_err(|error| refused("open the directory for", error))?;
         for part in parts {
             let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_RDONLY;
             at = open_at(at.as_raw_fd(), &part, flags, 0).map_err(|error| {
@@ -122,7 +131,7 @@ impl Incoming {
         let name = self.shown.clone();
         let failed = |error| Refusal::File { doing: "store", name: name.clone(), error };
         // SAFETY: the descriptor is open.
-        if unsafe { libc::fchmod(self.file.as_raw_fd(), self.mode & 0o777) } != 0 {
+        if unsafe { libc::fchmod(self.file.as_raw_fd(), self.mode) } != 0 {
             return Err(failed(io::Error::last_os_error()));
         }
         self.file.sync_all().map_err(failed)?;
@@ -277,8 +286,8 @@ mod tests {
     #[test]
     fn limit_of_a_files_length_is_named() {
         let folder = std::env::temp_dir();
-        let directory = Directory::open(&folder).expect("a directory");
-        let (parent, file) = (directory.0, File::open(&folder).expect("a directory"));
+        let directory = Directory::open(&folder, 0).expect("a directory");
+        let (parent, file) = (directory.descriptor, File::open(&folder).expect("a directory"));
         let name = || CString::new("fairway-test-nothing").expect("no NUL");
         let incoming = Incoming {
             parent,
