@@ -184,9 +184,22 @@ impl RunOptions {
 /// File name of the verbs library, as programs request it.
 pub(crate) const LIBRARY: &str = "libibverbs.so.1";
 
+/// Why there is no verbs library, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NoLibrary {
+    pub(crate) reason: String,
+    pub(crate) remedy: &'static str,
+}
+
+impl From<NoLibrary> for Failure {
+    fn from(NoLibrary { reason, remedy }: NoLibrary) -> Failure {
+        Failure::failed(format!("{reason}: {remedy}"))
+    }
+}
+
 /// Folder of the library: given by `FAIRWAY_VERBS_LIB`, installed beside this program, or built
 /// beside it.
-pub(crate) fn library() -> Result<PathBuf, Failure> {
+pub(crate) fn library() -> Result<PathBuf, NoLibrary> {
     if let Some(said) = std::env::var_os("FAIRWAY_VERBS_LIB") {
         let said = PathBuf::from(said);
         let folder =
@@ -194,14 +207,16 @@ pub(crate) fn library() -> Result<PathBuf, Failure> {
         if folder.join(LIBRARY).is_file() {
             return absolute(&folder);
         }
-        return Err(Failure::failed(format!(
-            "FAIRWAY_VERBS_LIB={}: there is no {LIBRARY}: name the folder that has it, or unset it",
-            folder.display()
-        )));
+        return Err(NoLibrary {
+            reason: format!("FAIRWAY_VERBS_LIB={}: there is no {LIBRARY}", folder.display()),
+            remedy: "name the folder that has it, or unset it",
+        });
     }
-    let this = std::env::current_exe()
-        .and_then(std::fs::canonicalize)
-        .map_err(|error| Failure::io("find this program's own path", &error))?;
+    let this =
+        std::env::current_exe().and_then(std::fs::canonicalize).map_err(|error| NoLibrary {
+            reason: format!("could not find this program's own path: {error}"),
+            remedy: "name the library's folder in FAIRWAY_VERBS_LIB",
+        })?;
     let beside = this.parent().unwrap_or(Path::new("/"));
     ["../lib/fairway", "fairway-verbs", "../release/fairway-verbs"]
         .into_iter()
@@ -209,26 +224,30 @@ pub(crate) fn library() -> Result<PathBuf, Failure> {
         .find(|folder| folder.join(LIBRARY).is_file())
         .map_or_else(
             || {
-                Err(Failure::failed(format!(
-                    "there is no {LIBRARY} near {}: build it with `make verbs`, install it with \
-                     `make install-verbs`, or name its folder in FAIRWAY_VERBS_LIB",
-                    this.display()
-                )))
+                Err(NoLibrary {
+                    reason: format!("there is no {LIBRARY} near {}", this.display()),
+                    remedy: "build it with `make verbs`, install it with `make install-verbs`, or \
+                             name its folder in FAIRWAY_VERBS_LIB",
+                })
             },
             |folder| absolute(&folder),
         )
 }
 
-fn absolute(folder: &Path) -> Result<PathBuf, Failure> {
-    let folder = folder
-        .canonicalize()
-        .map_err(|error| Failure::io(format_args!("find {}", folder.display()), &error))?;
+fn absolute(folder: &Path) -> Result<PathBuf, NoLibrary> {
+    let folder = folder.canonicalize().map_err(|error| NoLibrary {
+        reason: format!("could not find {}: {error}", folder.display()),
+        remedy: "name a folder that this user may open in FAIRWAY_VERBS_LIB",
+    })?;
     // These characters separate entries of the loader's lists, and can't be quoted.
     if folder.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b' ' | b':' | b';')) {
-        return Err(Failure::failed(format!(
-            "{}: the loader takes no path with a space, colon or semicolon: install it elsewhere",
-            folder.display()
-        )));
+        return Err(NoLibrary {
+            reason: format!(
+                "{}: the loader takes no path with a space, colon or semicolon",
+                folder.display()
+            ),
+            remedy: "install it elsewhere",
+        });
     }
     Ok(folder)
 }

@@ -98,3 +98,25 @@ fn peer_that_does_not_serve_is_broken_and_fails_the_command() {
     fairway(&["doctor", "127.0.0.1:x"]).fails(2, &["127.0.0.1:x", "HOST:PORT"]);
     fairway(&["doctor", "--connect-timeout", "1s"]).fails(2, &["HOST"]);
 }
+
+/// Regression test: values that every command refuses were not looked at.
+#[test]
+fn environment_that_is_refused_is_broken_and_fails_the_command() {
+    let doctor = |name: &str, value: &str| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_fairway"));
+        let command = command.args(["doctor", "--json"]).env(name, value);
+        let output = command.output().expect("it starts");
+        let value: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+        let findings = value["findings"].as_array().expect("findings").clone();
+        (output.status.code(), named(&findings, name).clone())
+    };
+    let (code, finding) = doctor("FAIRWAY_DATAPATH", "nosuch");
+    assert_eq!((code, finding["verdict"].as_str()), (Some(1), Some("broken")), "{finding}");
+    assert_eq!(finding["section"], "environment");
+    let (_, finding) = doctor("FAIRWAY_DATPATH", "udp");
+    assert_eq!(finding["verdict"], "missing");
+    let remedy = finding["remedy"].as_str().unwrap_or_default();
+    assert!(remedy.contains("write FAIRWAY_DATAPATH"), "{remedy}");
+    let (_, finding) = doctor("FAIRWAY_DATAPATH", "udp");
+    assert_eq!(finding["verdict"], "ok");
+}

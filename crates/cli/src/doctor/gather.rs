@@ -30,8 +30,17 @@ pub(super) fn gather(peer: Option<PeerReading>) -> Readings {
         tcp: system::tcp(),
         verbs: programs::verbs(),
         roce_port: programs::roce_port(),
+        environment: environment(),
         peer,
     }
+}
+
+fn environment() -> Vec<(String, String)> {
+    let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+    let variables = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
+    let mut ours: Vec<_> = variables.filter(|(name, _)| name.starts_with("FAIRWAY_")).collect();
+    ours.sort();
+    ours
 }
 
 fn rdma_ports() -> std::io::Result<Vec<RdmaPort>> {

@@ -1,5 +1,7 @@
 //! Derives findings from readings. Nothing is read here, so that every verdict can be tested.
 
+mod environment;
+
 use super::finding::{Finding, Verdict, fine};
 use fairway_port::NicFeature;
 
@@ -9,6 +11,7 @@ use super::readings::{
 };
 use crate::net::{PERF, SERVE, SOCKETS};
 use crate::quantity;
+use crate::verbs::NoLibrary;
 
 /// Largest payload of a packet in bytes, if the path's MTU permits.
 const PAYLOAD_BYTES: usize = 8856;
@@ -57,6 +60,7 @@ pub(crate) fn judge(readings: &Readings) -> Vec<Finding> {
     findings.extend(processors(&readings.processors));
     findings.extend(permissions(&readings.permissions));
     findings.extend(rdma_programs(&readings.verbs, readings.roce_port, &readings.permissions));
+    findings.extend(environment::environment(&readings.environment));
     findings.push(tcp(readings));
     findings
 }
@@ -373,8 +377,9 @@ fn rdma_programs(verbs: &Verbs, port: RocePort, permissions: &Permissions) -> Ve
     const SECTION: &str = "rdma programs";
     let library = match &verbs.folder {
         Ok(folder) => fine(SECTION, "verbs library", folder.display().to_string()),
-        Err(error) => fine(SECTION, "verbs library", "not found")
-            .but(Verdict::Missing, format!("make verbs ({error})")),
+        Err(NoLibrary { reason, remedy }) => {
+            fine(SECTION, "verbs library", reason).but(Verdict::Missing, *remedy)
+        }
     };
     let loaded = match &verbs.loaded {
         None => None,

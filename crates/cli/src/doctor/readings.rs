@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use fairway_port::NicFeature;
 
+use crate::verbs::NoLibrary;
+
 /// All readings. A reading that failed holds the system's error.
 #[derive(Clone, Debug)]
 pub(crate) struct Readings {
@@ -28,6 +30,8 @@ pub(crate) struct Readings {
     pub(crate) tcp: Tcp,
     pub(crate) verbs: Verbs,
     pub(crate) roce_port: RocePort,
+    /// Names and values of the environment variables that begin with `FAIRWAY_`, by name.
+    pub(crate) environment: Vec<(String, String)>,
     /// Readings of the other machine, if one was named.
     pub(crate) peer: Option<PeerReading>,
 }
@@ -159,7 +163,7 @@ pub(crate) struct Tcp {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Verbs {
     /// Folder of the library, or why there is none.
-    pub(crate) folder: Result<PathBuf, String>,
+    pub(crate) folder: Result<PathBuf, NoLibrary>,
     /// Whether a program had the library loaded when it was started as `fairway run` does it;
     /// `None` without a library.
     pub(crate) loaded: Option<Result<(), String>>,

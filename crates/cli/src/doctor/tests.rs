@@ -7,6 +7,7 @@ use fairway_port::NicFeature;
 use super::finding::{Finding, Verdict, summary, text};
 use super::judge::judge;
 use super::readings::*;
+use crate::verbs::NoLibrary;
 
 /// A machine without any problem.
 fn good() -> Readings {
@@ -47,6 +48,7 @@ fn good() -> Readings {
         tcp: Tcp { congestion_control: Some("cubic".into()), offered: vec!["cubic".into()] },
         verbs: Verbs { folder: Ok("/usr/lib/fairway".into()), loaded: Some(Ok(())) },
         roce_port: RocePort::Free,
+        environment: Vec::new(),
         peer: None,
     }
 }
@@ -99,7 +101,7 @@ fn good_machine_gives_no_complaint_and_names_the_chosen_datapath() {
     assert_eq!(complaints(&good()), []);
     let report = text(&judge(&good()));
     assert!(report.contains("udp                    chosen"), "{report}");
-    assert!(report.ends_with("nothing is broken: 24 ok, 0 slower, 0 missing\n"), "{report}");
+    assert!(report.ends_with("nothing is broken: 25 ok, 0 slower, 0 missing\n"), "{report}");
 }
 
 #[test]
@@ -265,8 +267,14 @@ fn missing_permissions_name_what_does_not_work() {
 
 #[test]
 fn missing_verbs_library_and_taken_port_name_their_remedies() {
-    let verbs = Verbs { folder: Err("none near".into()), loaded: None };
-    expect_one(&Readings { verbs, ..good() }, "verbs library", Verdict::Missing, "make verbs");
+    for (reason, remedy) in
+        [("none is near", "build it with `make verbs`"), ("no path with a space", "elsewhere")]
+    {
+        let folder = Err(NoLibrary { reason: reason.into(), remedy });
+        let readings = Readings { verbs: Verbs { folder, loaded: None }, ..good() };
+        expect_one(&readings, "verbs library", Verdict::Missing, remedy);
+        assert!(text(&judge(&readings)).contains(reason));
+    }
     let verbs = Verbs { folder: Ok("/x".into()), loaded: Some(Err("GLIBC_2.38".into())) };
     expect_one(&Readings { verbs, ..good() }, "loading it", Verdict::Missing, "make verbs");
     let taken = Readings { roce_port: RocePort::Taken, ..good() };

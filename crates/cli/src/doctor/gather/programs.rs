@@ -17,7 +17,7 @@ pub(super) fn verbs() -> Verbs {
             let loaded = loaded(&folder).map_err(|error| error.to_string());
             Verbs { loaded: Some(loaded), folder: Ok(folder) }
         }
-        Err(error) => Verbs { folder: Err(error.to_string()), loaded: None },
+        Err(error) => Verbs { folder: Err(error), loaded: None },
     }
 }
 
