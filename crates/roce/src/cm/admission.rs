@@ -2,7 +2,8 @@
 //!
 //! The source is the address from which the datagram came, which can be forged, and never the
 //! address in its private data. Each limit leaves room for other sources and for other networks
-//! ([`Held`]). Requests of this host are limited by the backlog alone.
+//! ([`Held`]). Requests of this host are limited by the backlog and by the number of connections
+//! alone.
 
 use super::api::{DropReason, Sender, State};
 use super::manager::{Listener, Manager};
@@ -47,7 +48,10 @@ impl Count {
 }
 
 impl Manager {
-    /// Decides whether one more request of this source may wait at this listener.
+    /// Decides whether one more request of this source may wait at this listener until the program
+    /// receives it. What the program has received and not answered is limited by
+    /// [`Limits::half_open`](super::Limits::half_open) and
+    /// [`Limits::connections`](super::Limits::connections).
     ///
     /// A listener with a backlog of `n` accepts `n` waiting requests of one source, as if there
     /// were no other, and has further places for other sources: at least two, even with a backlog
@@ -112,8 +116,11 @@ pub(super) fn is_of(service: u64, private: &[u8], from: &Sender) -> bool {
 }
 
 impl Record {
+    /// True if the program of the listener has yet to receive this request.
     fn waits_at(&self, listener: super::ListenerId) -> bool {
-        self.listener == Some(listener) && matches!(self.state, State::Requested | State::Queried)
+        self.listener == Some(listener)
+            && !self.is_delivered
+            && matches!(self.state, State::Requested | State::Queried)
     }
 
     /// True if another host requested the connection and has not shown that it receives at its

@@ -10,7 +10,7 @@ pub struct Limits {
     /// Requests, among the connections, of other hosts that have not proven that they receive at
     /// their addresses.
     pub half_open: u32,
-    /// Services with a listener.
+    /// Services with a listener. Each takes 24 bytes from the start.
     pub listeners: u32,
     /// Datagrams that wait to be sent. Any more are lost, and repeated later.
     pub transmits: u32,
@@ -18,7 +18,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { connections: 4096, half_open: 2048, listeners: 256, transmits: 1024 }
+        Limits { connections: 4096, half_open: 2048, listeners: 4096, transmits: 1024 }
     }
 }
 

@@ -71,7 +71,8 @@ impl Manager {
     // ---- commands ----
 
     /// Reports requests for this service from now on. Up to `backlog` requests of one source may
-    /// wait for an answer; some more of other sources may wait in addition.
+    /// wait until they are [delivered](Self::deliver) or answered; some more of other sources may
+    /// wait in addition.
     pub fn listen(
         &mut self,
         _now: Instant,
@@ -108,6 +109,14 @@ impl Manager {
             }
         }
         Ok(())
+    }
+
+    /// Notes that the program has received a peer's request, which therefore leaves its place in
+    /// the backlog to another one. Has no effect if the request has ended meanwhile.
+    pub fn deliver(&mut self, _now: Instant, id: ConnectionId) {
+        if let Some(index) = self.find(id) {
+            self.records[index].is_delivered = true;
+        }
     }
 
     /// Requests a connection to a peer. The manager replaces the connection id in `request`.

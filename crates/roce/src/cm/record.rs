@@ -27,6 +27,8 @@ pub(super) struct Record {
     pub holder: Option<Holder>,
     /// True for a query (SIDR), false for a connection.
     pub is_query: bool,
+    /// True if the program has received the request, which then leaves the backlog.
+    pub is_delivered: bool,
     /// True if the program has closed the connection, which then reports no more events.
     pub is_orphan: bool,
     /// True if it was connected, so that its queue pair has to wait before it is reused.
@@ -74,6 +76,7 @@ impl Record {
             listener: None,
             holder: None,
             is_query: false,
+            is_delivered: false,
             is_orphan: false,
             was_connected: false,
             extended_until: None,

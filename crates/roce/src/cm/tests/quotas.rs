@@ -143,6 +143,31 @@ fn queries_wait_in_the_same_places_as_requests() {
     assert_eq!(reconnect(&mut server, 1, &sender(2, "192.0.2.2")), None);
 }
 
+/// A program may receive many requests before it answers the first.
+#[test]
+fn delivered_requests_leave_the_backlog_and_not_the_half_open_connections() {
+    let limits = Limits { connections: 256, half_open: 64, ..Limits::default() };
+    let mut server = Server::new(&limits, 1);
+    let greedy = sender(1, "192.0.2.1");
+    let mut delivered = Vec::new();
+    while server.request(&greedy).is_none() {
+        assert_eq!(server.request(&greedy), Some(DropReason::Quota), "one waits");
+        for connection in server.waiting() {
+            server.manager.deliver(server.now, connection);
+            delivered.push(connection);
+        }
+    }
+    assert_eq!(delivered.len(), 48, "three quarters of 64");
+    assert_eq!(server.request(&sender(2, "198.51.100.1")), None, "there is room for others");
+    server.manager.accept(server.now, delivered[0], &reply(1)).unwrap();
+    for connection in &delivered[1..] {
+        let nothing = [0; Reject::PRIVATE_LEN];
+        server.manager.reject(server.now, *connection, Reason::CONSUMER, &nothing).unwrap();
+    }
+    server.manager.deliver(server.now, CommunicationId(77));
+    assert_eq!(server.request(&greedy), None, "what is answered leaves room again");
+}
+
 /// A program that accepts every request at once empties its backlog, and the attacker does not
 /// confirm any.
 #[test]

@@ -129,6 +129,8 @@ impl Storm {
             Event::Rejected { .. } | Event::TimedOut { .. } => belief.failed += 1,
             Event::Disconnected { .. } => belief.disconnected += 1,
             Event::Released { .. } => belief.released += 1,
+            // Half of the requests wait in the backlog until they are answered.
+            Event::Requested { .. } if id.0 % 2 == 0 => self.managers[side].deliver(now, id),
             Event::Requested { .. } | Event::Queried { .. } | Event::Answered { .. } => {}
         }
         assert!(belief.established <= 1 && belief.disconnected <= 1 && belief.failed <= 1);
