@@ -54,6 +54,7 @@ pub mod devices;
 
 pub use fairway_ub::policy::PolicySpec;
 pub use service_levels::{ServiceLevels, ServiceLevelsError};
+pub use slot::ServiceReservation;
 
 /// UDP port of RoCEv2 (InfiniBand Architecture, annex A17).
 pub const ROCE_PORT: u16 = 4791;
@@ -418,7 +419,10 @@ pub trait Provider: Send + Sync {
     fn send_management(&self, to: u64, bytes: &[u8; 256]) -> Result<(), ProviderError>;
 
     /// Routes management datagrams for this service to this process from now on.
-    fn claim_service(&self, service: u64) -> Result<Box<dyn ServiceClaim>, ProviderError>;
+    fn claim_service(
+        &self,
+        service: ServiceReservation,
+    ) -> Result<Box<dyn ServiceClaim>, ProviderError>;
 }
 
 /// The protocol that carries the verbs.
@@ -535,8 +539,9 @@ pub fn open(
     }
 }
 
-/// Returns a random number from the system.
-fn random() -> Result<u64, ProviderError> {
+/// Returns a random number from the system, which no peer can predict, and which differs between
+/// the children of a process.
+pub fn random() -> Result<u64, ProviderError> {
     fairway_runtime::clock::random()
         .map_err(|error| ProviderError::Io("draw random bytes", error.source))
 }

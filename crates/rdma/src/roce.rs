@@ -55,7 +55,7 @@ pub(super) use self::limits::LIMITS;
 use super::slot::{Claimed, Service, Slot};
 use super::{
     DEVICE_ADDRESSES, ForeignMemory, Gid, LEAVING, Listener, NetworkCounters, PolicySpec, Provider,
-    ProviderError, ProviderKind, ProviderOptions, ServiceClaim, ServiceLevels,
+    ProviderError, ProviderKind, ProviderOptions, ServiceClaim, ServiceLevels, ServiceReservation,
 };
 
 /// Number of polls after which all sockets are checked, even if none is known to have packets.
@@ -228,8 +228,11 @@ impl<P: Process> Driver<P> {
     }
 
     /// As [`Provider::claim_service`].
-    fn claim_service(&self, service: u64) -> Result<Box<dyn ServiceClaim>, ProviderError> {
-        let service = Arc::new(Service::claim(service)?);
+    fn claim_service(
+        &self,
+        service: ServiceReservation,
+    ) -> Result<Box<dyn ServiceClaim>, ProviderError> {
+        let service = Arc::new(Service::from(service));
         let failed = |error| ProviderError::Io("watch a service", error);
         let watched = |core: &mut P, io: &mut RoceIo| -> std::io::Result<()> {
             io.sockets.watch_other(service.fd())?;
@@ -529,7 +532,10 @@ impl Provider for Roce {
         self.driver.send_management(to, bytes)
     }
 
-    fn claim_service(&self, service: u64) -> Result<Box<dyn ServiceClaim>, ProviderError> {
+    fn claim_service(
+        &self,
+        service: ServiceReservation,
+    ) -> Result<Box<dyn ServiceClaim>, ProviderError> {
         self.driver.claim_service(service)
     }
 }

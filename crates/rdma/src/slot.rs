@@ -148,22 +148,40 @@ impl Slot {
     }
 }
 
-/// A claimed service: its name is bound until this is dropped.
+/// A service of the connection manager that no other process of the host can offer until this is
+/// dropped. Datagrams for it wait until the service is claimed
+/// ([`Provider::claim_service`](crate::Provider::claim_service)).
+#[derive(Debug)]
+pub struct ServiceReservation(Service);
+
+impl ServiceReservation {
+    /// Reserves a service.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::Busy`] if a process of this host has reserved or claimed it.
+    pub fn new(service: u64) -> Result<ServiceReservation, ProviderError> {
+        match bind(&name(Destination::Service(service))) {
+            Ok(socket) => Ok(ServiceReservation(Service { socket })),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(ProviderError::Busy),
+            Err(error) => Err(ProviderError::Io("reserve a service", error)),
+        }
+    }
+}
+
+/// A reserved or claimed service: its name is bound until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Service {
     socket: UnixDatagram,
 }
 
-impl Service {
-    /// Claims a service.
-    pub(crate) fn claim(service: u64) -> Result<Service, ProviderError> {
-        match bind(&name(Destination::Service(service))) {
-            Ok(socket) => Ok(Service { socket }),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(ProviderError::Busy),
-            Err(error) => Err(ProviderError::Io("claim a service", error)),
-        }
+impl From<ServiceReservation> for Service {
+    fn from(reservation: ServiceReservation) -> Service {
+        reservation.0
     }
+}
 
+impl Service {
     /// The socket that is readable when a datagram was forwarded to this process.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()

@@ -11,7 +11,7 @@ use libc::{c_int, c_void};
 use super::abi::*;
 use super::id::{Core, Id};
 use super::note::{Details, Note, PRIVATE_MAX, Queue};
-use super::{connect, lifetime};
+use super::{connect, lifetime, queue_pair};
 use fairway_verbs::abi::zeroed;
 use fairway_verbs::events::{EventQueue, NOT_YET, take_or_sleep};
 use fairway_verbs::guard::{
@@ -138,6 +138,7 @@ fn next(queue: &EventQueue<Note>) -> Result<Option<Box<Event>>> {
     };
     match note.kind {
         RDMA_CM_EVENT_CONNECT_RESPONSE => connect::answered(&mut note),
+        RDMA_CM_EVENT_REJECTED => note.id().map(Ptr::object).into_iter().for_each(queue_pair::fail),
         RDMA_CM_EVENT_CONNECT_REQUEST => {
             if let Err(error) = adopt(&note) {
                 // The request waits until the program calls again, or destroys the listener.
@@ -146,6 +147,7 @@ fn next(queue: &EventQueue<Note>) -> Result<Option<Box<Event>>> {
                 owner.unacked.acknowledge(1);
                 return Err(error);
             }
+            delivered(&note.core);
         }
         _ => {}
     }
@@ -220,6 +222,13 @@ fn adopt(note: &Note) -> Result<()> {
         lifetime::migrate(id, None)?;
     }
     Ok(())
+}
+
+/// Makes room in the backlog for another request, because the program receives this one.
+fn delivered(core: &Core) {
+    if let Ok((cm_device, connection)) = core.connection() {
+        cm_device.act(|state, now| state.manager.deliver(now, connection));
+    }
 }
 
 #[unsafe(no_mangle)]

@@ -1,15 +1,16 @@
 //! The clock of the state machines, and unpredictable numbers.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::sync::OnceLock;
 use std::time;
 
 use fairway_wire::{Duration, Instant};
 
-/// A number that no peer can predict.
-pub(super) fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
+use fairway_verbs::guard::{Errno, Result};
+
+/// A number that no peer can predict. The system draws it, because generators of the process would
+/// return the same numbers in the children of one process.
+pub(super) fn random() -> Result<u64> {
+    fairway_rdma::random().map_err(Errno::from)
 }
 
 /// The current time in the state machine's units.

@@ -2,12 +2,13 @@
 //! events.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time;
 
 use fairway::without_signals;
-use fairway_rdma::{Gid, Management, Provider, ProviderError, Routed, ServiceClaim};
+use fairway_rdma::{Gid, Management, Provider, Routed};
 use fairway_roce::cm::{
     ConnectionId, Limits, ListenerId, Manager, Profile, Route, Sender, Transmit, destination,
     route, source,
@@ -17,7 +18,7 @@ use fairway_wire::Instant;
 use super::address::{plain, scope};
 use super::clock::{now, random};
 use super::id::Core;
-use super::{deferred_disconnect, verbs};
+use super::{claims, deferred_disconnect, verbs};
 use fairway_verbs::abi::{ibv_context, ibv_pd};
 use fairway_verbs::manager::{self, DeviceHandle, DeviceState, ManagementListener, refuse_to};
 
@@ -64,17 +65,6 @@ struct Listening {
 
 static CM_DEVICES: Mutex<Vec<(u32, Arc<CmDevice>)>> = Mutex::new(Vec::new());
 
-/// A service that this process has claimed, so that no other process listens for it.
-struct Claim {
-    service: u64,
-    /// Number of listeners for the service.
-    users: usize,
-    /// Keeps the claim until it is dropped.
-    _held: Box<dyn ServiceClaim>,
-}
-
-static CLAIMS: Mutex<Vec<Claim>> = Mutex::new(Vec::new());
-
 /// Time of the next timer event.
 fn deadline(state: &mut State) -> Option<Instant> {
     state
@@ -112,7 +102,7 @@ impl CmDevice {
             return Err(Errno(libc::ENODEV));
         }
         let manager =
-            Manager::new(&Limits::default(), &Profile::default(), provider.slot(), random());
+            Manager::new(&Limits::default(), &Profile::default(), provider.slot(), random()?);
         let state = State { manager, cores: HashMap::new(), services: HashMap::new(), timer: None };
         let cm_device = Arc::new_cyclic(|me| CmDevice {
             me: Weak::clone(me),
@@ -130,14 +120,19 @@ impl CmDevice {
     }
 
     /// Returns the CM device of the device that has this address, at the interface with the index
-    /// `scope` unless that is 0. Several interfaces may have the same link-local address.
+    /// `scope` unless that is 0. Several interfaces may have the same link-local address. Fails
+    /// with `EADDRNOTAVAIL` if the host has no such address.
     pub(super) fn at(address: IpAddr, scope: u32) -> Result<Arc<CmDevice>> {
         let has = |device: &&'static DeviceHandle| {
             let device = &device.device;
             device.addresses.contains(&address) && (scope == 0 || scope == device.index)
         };
         let device = manager::devices_of_all_addresses()?.into_iter().find(has);
-        CmDevice::of(device.ok_or(Errno(libc::ENODEV))?)
+        match device {
+            Some(device) => CmDevice::of(device),
+            None if is_of_host(address) => Err(Errno(libc::ENODEV)),
+            None => Err(Errno(libc::EADDRNOTAVAIL)),
+        }
     }
 
     /// Index of the device's interface.
@@ -317,6 +312,12 @@ impl CmDevice {
     }
 }
 
+/// Whether an interface of the host has this address: a socket can be bound to it.
+fn is_of_host(address: IpAddr) -> bool {
+    let refused = UdpSocket::bind((address, 0)).err().map(|error| error.kind());
+    refused != Some(ErrorKind::AddrNotAvailable)
+}
+
 /// Notifies the peers of all connections that this process ends, as a kernel would. Runs on the
 /// farewell thread.
 fn leave() {
@@ -373,31 +374,9 @@ pub(super) fn listen(
         }
     };
     let first = at.first().ok_or(Errno(libc::ENODEV))?;
-    claim(&*first.provider, service)?;
-    lock(&core.inner).service = Some(service);
+    let claimed = claims::claim(&*first.provider, service)?;
+    lock(&core.inner).service = Some(claimed);
     at.iter().try_for_each(|cm_device| cm_device.listen(service, backlog, core))
-}
-
-fn claim(provider: &dyn Provider, service: u64) -> Result<()> {
-    let mut claims = lock(&CLAIMS);
-    if let Some(claim) = claims.iter_mut().find(|claim| claim.service == service) {
-        claim.users += 1;
-        return Ok(());
-    }
-    let held = provider.claim_service(service).map_err(|error| match error {
-        ProviderError::Busy => Errno(libc::EADDRINUSE),
-        other => Errno::from(other),
-    })?;
-    claims.push(Claim { service, users: 1, _held: held });
-    Ok(())
-}
-
-fn unclaim(service: u64) {
-    let mut claims = lock(&CLAIMS);
-    if let Some(claim) = claims.iter_mut().find(|claim| claim.service == service) {
-        claim.users -= 1;
-    }
-    claims.retain(|claim| claim.users > 0);
 }
 
 /// Ends an id's connection or listening. The id receives no further events.
@@ -407,8 +386,8 @@ pub(super) fn forget(core: &Arc<Core>) {
         (inner.cm_device.clone(), inner.connection.take(), inner.service.take())
     };
     if let Some(service) = service {
-        cm_devices().iter().for_each(|cm_device| cm_device.unlisten(service, core));
-        unclaim(service);
+        let unlisten = |cm_device: &Arc<CmDevice>| cm_device.unlisten(service.service(), core);
+        cm_devices().iter().for_each(unlisten);
     }
     if let (Some(cm_device), Some(connection)) = (cm_device, connection) {
         cm_device.act(|state, now| {

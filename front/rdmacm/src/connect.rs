@@ -15,9 +15,9 @@ use libc::c_int;
 use super::abi::*;
 use super::channel;
 use super::cm_device::CmDevice;
-use super::id::{Agreed, Core, Id};
+use super::id::{ACK_TIMEOUT, Agreed, Core, Id, P_KEY};
 use super::note::{self, Note};
-use super::queue_pair::{self, ACK_TIMEOUT, READ_DEPTH};
+use super::queue_pair::{self, READ_DEPTH};
 use fairway_verbs::abi::{IBV_EVENT_COMM_EST, IBV_QPS_ERR};
 use fairway_verbs::guard::{EINVAL, Errno, Result, lock, number};
 use fairway_verbs::pointer::{Array, Ptr};
@@ -34,11 +34,20 @@ fn private<const N: usize>(data: &[u8], skip: usize) -> Result<[u8; N]> {
     Ok(out)
 }
 
+/// Private data that a program passes; empty if the pointer is null, whatever the length.
+///
+/// # Safety
+///
+/// The data are as long as `length` says, and the program lends them to the call.
+unsafe fn data_of(data: Array<'_, u8>, length: u8) -> &[u8] {
+    // SAFETY: as the caller says.
+    unsafe { data.checked(length.into()) }.unwrap_or_default()
+}
+
 /// Private data of the parameters that a program has passed to the call; empty if it passed none.
-fn given(param: &rdma_conn_param) -> Result<&[u8]> {
-    let data = Array::found(param.private_data.cast());
+fn given(param: &rdma_conn_param) -> &[u8] {
     // SAFETY: they are as long as the parameters say, and the program lends them to the call.
-    unsafe { data.checked(param.private_data_len.into()) }.ok_or(EINVAL)
+    unsafe { data_of(Array::found(param.private_data.cast()), param.private_data_len) }
 }
 
 /// Connection parameters that a program requests; the maximum of each if it passes none.
@@ -99,16 +108,16 @@ extern "C" fn rdma_connect(
         let param = wanted(param)?;
         let core = Arc::clone(&this.core);
         let (cm_device, local, remote) = ends(&core)?;
-        let greeting = lock(&core.inner).greeting.clone();
-        let data = if greeting.is_empty() { given(&param)? } else { &greeting };
+        let mut data = lock(&core.inner).greeting.clone();
+        data.extend_from_slice(given(&param));
         let to = cm_device.provider.resolve(Gid::from(remote.ip()))?;
         // The source is the address to which the peer sends, and which it compares: a device uses
         // one route to a host, whichever of its addresses the program is bound to.
         let source = cm_device.provider.leaves_from(to).map_or(local.ip(), |gid| gid.ip());
         let header = IpHeader { source_port: local.port(), source, destination: remote.ip() };
         match this.is_datagram() {
-            true => query(&core, &cm_device, to, &header, data)?,
-            false => request(this, &cm_device, to, (&header, data), &param)?,
+            true => query(&core, &cm_device, to, &header, &data)?,
+            false => request(this, &cm_device, to, (&header, &data), &param)?,
         }
         channel::complete(this)?;
         Ok(0)
@@ -151,7 +160,7 @@ fn request(
             psn: Psn::new(agreed.psn),
             local_response_timeout: RESPONSE_TIMEOUT,
             retries: param.retry_count,
-            p_key: 0xffff,
+            p_key: P_KEY,
             mtu: agreed.mtu,
             rnr_retries: param.rnr_retry_count,
             cm_retries: CM_RETRIES,
@@ -202,7 +211,7 @@ fn query(
             return Err(EINVAL);
         }
         let service = service_id(PortSpace::Udp, remote.port());
-        let request = ServiceRequest { id: CommunicationId(0), p_key: 0xffff, service, private };
+        let request = ServiceRequest { id: CommunicationId(0), p_key: P_KEY, service, private };
         let connection = state.manager.query(now, to, CM_RETRIES, &request).map_err(failed)?;
         inner.connection = Some(connection);
         drop(inner);
@@ -218,7 +227,11 @@ pub(super) fn answered(note: &mut Note) {
     if this.base.qp.get().is_null() {
         return;
     }
-    match queue_pair::connect(this).and_then(|()| confirm(&note.core)) {
+    let connected = queue_pair::connect(this).and_then(|()| confirm(&note.core));
+    if connected.is_err() {
+        queue_pair::fail(this);
+    }
+    match connected {
         Ok(()) => note.kind = RDMA_CM_EVENT_ESTABLISHED,
         Err(Errno(error)) => {
             note.kind = RDMA_CM_EVENT_CONNECT_ERROR;
@@ -271,11 +284,11 @@ extern "C" fn rdma_accept(
         let this = Id::of(id)?;
         let param = wanted(param)?;
         if this.is_datagram() {
-            answer(this, ServiceStatus::SUCCESS, &param, given(&param)?)?;
+            answer(this, ServiceStatus::SUCCESS, &param, given(&param))?;
             return Ok(0);
         }
         let (cm_device, connection) = this.core.connection()?;
-        let private = private(given(&param)?, 0)?;
+        let private = private(given(&param), 0)?;
         let (queue_pair, shared_receives) = queue_pair_of(this, &param);
         let agreed = limit_agreed(&this.core, &param);
         lock(&this.core.inner).own_queue_pair = Some(queue_pair);
@@ -302,7 +315,11 @@ extern "C" fn rdma_accept(
             lock(&this.core.inner).is_unaccepted = false;
             Ok(())
         });
-        accepted.map_err(failed)?;
+        if let Err(error) = accepted {
+            // The peer has given up.
+            queue_pair::fail(this);
+            return Err(failed(error));
+        }
         channel::complete(this)?;
         Ok(0)
     })
@@ -346,7 +363,7 @@ fn refuse(
 ) -> Result<()> {
     let this = Id::of(id)?;
     // SAFETY: the program has passed this length.
-    let data = unsafe { data.checked(length.into()) }.ok_or(EINVAL)?;
+    let data = unsafe { data_of(data, length) };
     if this.is_datagram() {
         return answer(this, ServiceStatus::REJECTED, &wanted(None)?, data);
     }
@@ -379,7 +396,8 @@ extern "C" fn rdma_reject_ece(
 extern "C" fn rdma_disconnect(id: Option<Ptr<'_, rdma_cm_id>>) -> c_int {
     number(|| {
         let this = Id::of(id)?;
-        let (cm_device, connection) = this.core.connection()?;
+        let (cm_device, connection) =
+            this.core.connection().inspect_err(|_| queue_pair::fail(this))?;
         lock(&this.core.inner).leaves = true;
         if !this.is_datagram() && !this.base.qp.get().is_null() {
             queue_pair::change(this, IBV_QPS_ERR)?;

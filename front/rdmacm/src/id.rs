@@ -5,20 +5,25 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use fairway_rdma::Gid;
 use fairway_roce::cm::ConnectionId;
 use fairway_wire::Qpn;
 use fairway_wire::roce::cm::PortSpace;
 use libc::{c_int, c_void};
 
 use super::abi::*;
+use super::claims;
 use super::cm_device::CmDevice;
 use super::note::Queue;
 use super::port::Port;
 use fairway_verbs::abi::{
-    Field, IBV_QPT_RC, IBV_QPT_UD, ibv_context, ibv_pd, ibv_qp, ibv_qp_cap, zeroed,
+    Field, IBV_QPT_RC, IBV_QPT_UD, ibv_context, ibv_gid, ibv_pd, ibv_qp, ibv_qp_cap, zeroed,
 };
 use fairway_verbs::guard::{EINVAL, Result, UnackedEvents, lock};
 use fairway_verbs::pointer::{Handle, Ptr};
+
+/// The default partition, the only one.
+pub(super) const P_KEY: u16 = 0xffff;
 
 /// Object behind an `rdma_cm_id` that a program holds.
 #[repr(C)]
@@ -60,12 +65,12 @@ pub(super) struct Inner {
     pub(super) cm_device: Option<Arc<CmDevice>>,
     pub(super) connection: Option<ConnectionId>,
     /// The service that the id listens for.
-    pub(super) service: Option<u64>,
+    pub(super) service: Option<claims::Use>,
     pub(super) agreed: Agreed,
     pub(super) options: Options,
     /// Queue pair parameters from `rdma_create_ep`, for incoming connections.
     pub(super) template: Option<Template>,
-    /// The program's private data for REQ (`rdma_create_ep`).
+    /// Private data that precede those of `rdma_connect` (`rdma_create_ep`).
     pub(super) greeting: Vec<u8>,
     /// Whether the connection has ended; the program has received the event or will.
     pub(super) is_over: bool,
@@ -100,6 +105,10 @@ pub(super) struct Agreed {
     pub(super) q_key: u32,
 }
 
+/// Default acknowledgement time-out of queue pairs: 268 ms. (Linux has 2.1 s, because packets are
+/// rarely lost by chance on InfiniBand.)
+pub(super) const ACK_TIMEOUT: u8 = 16;
+
 /// Options set by `rdma_set_option`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Options {
@@ -118,9 +127,9 @@ impl Options {
 }
 
 impl Core {
-    pub(super) fn new(queue: Queue, is_synchronous: bool, space: PortSpace) -> Core {
-        let psn = super::clock::random() as u32 & 0xff_ffff;
-        Core {
+    pub(super) fn new(queue: Queue, is_synchronous: bool, space: PortSpace) -> Result<Core> {
+        let psn = super::clock::random()? as u32 & 0xff_ffff;
+        Ok(Core {
             id: AtomicUsize::new(0),
             unacked: UnackedEvents::default(),
             inner: Mutex::new(Inner {
@@ -142,7 +151,7 @@ impl Core {
                 own_queue_pair: None,
                 leaves: false,
             }),
-        }
+        })
     }
 
     pub(super) fn id(&self) -> *mut rdma_cm_id {
@@ -222,6 +231,14 @@ impl Id {
         unsafe { Ptr::found(self.base.verbs.get()) }
     }
 
+    /// Writes the path to the fields that the program reads.
+    pub(super) fn show_path(&self) -> Result<()> {
+        let path = path(&lock(&self.core.inner)).ok_or(EINVAL)?;
+        self.set_path(Some(Box::new(path)));
+        self.base.route.num_paths.set(1);
+        Ok(())
+    }
+
     /// Sets the path that the program sees, or none.
     pub(super) fn set_path(&self, path: Option<Box<ibv_sa_path_rec>>) {
         let before = self.base.route.path_rec.replace(path.map_or(null_mut(), Box::into_raw));
@@ -249,6 +266,9 @@ impl Id {
             if let Some(remote) = inner.remote {
                 (*address).dst_storage = super::address::write(remote);
             }
+            if inner.cm_device.is_some() {
+                (*address).ibaddr = gids(inner.local, inner.remote);
+            }
         }
         if let Some(cm_device) = &inner.cm_device {
             self.base.verbs.set(cm_device.context().raw());
@@ -259,4 +279,42 @@ impl Id {
             }
         }
     }
+}
+
+/// The only path, as a subnet administrator would describe it. `None` if the address is not
+/// resolved.
+fn path(inner: &Inner) -> Option<ibv_sa_path_rec> {
+    const EXACTLY: u8 = 2;
+    inner.cm_device.as_ref()?;
+    let gid = |address: SocketAddr| ibv_gid::new(Gid::from(address.ip()).0);
+    Some(ibv_sa_path_rec {
+        dgid: gid(inner.remote?),
+        sgid: gid(inner.local?),
+        dlid: 0,
+        slid: 0,
+        raw_traffic: 0,
+        flow_label: 0,
+        hop_limit: 64,
+        traffic_class: inner.options.tos,
+        reversible: 1,
+        numb_path: 1,
+        pkey: P_KEY.to_be(),
+        sl: 0,
+        mtu_selector: EXACTLY,
+        mtu: inner.agreed.mtu,
+        rate_selector: EXACTLY,
+        rate: 3,
+        packet_life_time_selector: EXACTLY,
+        packet_life_time: ACK_TIMEOUT - 1,
+        preference: 0,
+    })
+}
+
+/// The GIDs of an id's ends; zeros for an address that is not known.
+fn gids(local: Option<SocketAddr>, remote: Option<SocketAddr>) -> rdma_ib_addr {
+    let gid = |address: Option<SocketAddr>| {
+        let known = address.filter(|address| !address.ip().is_unspecified());
+        ibv_gid::new(known.map_or([0; 16], |address| Gid::from(address.ip()).0))
+    };
+    rdma_ib_addr { sgid: gid(local), dgid: gid(remote), pkey: P_KEY.to_be() }
 }

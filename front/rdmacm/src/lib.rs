@@ -11,10 +11,11 @@
 //! **Modules.** `abi` mirrors the header, `verbs` declares the calls of libibverbs used here.
 //! `cm_device` runs the state machine of one device: its datagrams, its timers, and the ids that
 //! receive its events; `clock` supplies the time. `id` is `rdma_cm_id`, with its addresses
-//! (`address`, `port`, `resolve`), which `lifetime` creates and destroys; `connect` has the calls
-//! that establish and end connections; `queue_pair` those that change the states of queue pairs;
-//! `note` is an undelivered event, which `channel` returns to the program and `deferred_disconnect`
-//! may delay; `endpoint` has the calls that combine several steps.
+//! (`address`, `port`, `resolve`; `claims` excludes other processes from a port), which `lifetime`
+//! creates and destroys; `connect` has the calls that establish and end connections; `queue_pair`
+//! those that change the states of queue pairs; `note` is an undelivered event, which `channel`
+//! returns to the program and `deferred_disconnect` may delay; `endpoint` has the calls that
+//! combine several steps.
 //!
 //! **Invariants.** The lock of an id is taken while that of a device is held, never the other way
 //! round; and no lock is held during a call of the provider or of libibverbs.
@@ -26,6 +27,7 @@
 mod abi;
 mod address;
 mod channel;
+mod claims;
 mod clock;
 mod cm_device;
 mod connect;

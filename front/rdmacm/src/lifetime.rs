@@ -31,7 +31,7 @@ pub(super) fn create(
 ) -> Result<*mut rdma_cm_id> {
     let space = space(ps)?;
     let (channel, queue) = channel::given_or_new(events)?;
-    let core = Arc::new(Core::new(queue, events.is_none(), space));
+    let core = Arc::new(Core::new(queue, events.is_none(), space)?);
     Ok(Id::new(core, channel, context, ps).give())
 }
 

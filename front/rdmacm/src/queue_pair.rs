@@ -6,7 +6,7 @@ use libc::{c_int, c_void};
 
 use super::abi::*;
 use super::cm_device::address_of;
-use super::id::Id;
+use super::id::{ACK_TIMEOUT, Id};
 use super::verbs;
 use fairway_roce::READ_DEPTH_MAX;
 use fairway_verbs::abi::*;
@@ -15,10 +15,6 @@ use fairway_verbs::pointer::{Handle, Last, Out, Ptr};
 
 /// Largest number of READs and atomics that a queue pair has in flight.
 pub(super) const READ_DEPTH: u8 = READ_DEPTH_MAX;
-
-/// Default acknowledgement time-out of queue pairs: 268 ms. (Linux has 2.1 s, because packets are
-/// rarely lost by chance on InfiniBand.)
-pub(super) const ACK_TIMEOUT: u8 = 16;
 
 /// Bytes of inline payload that every queue pair of an id supports, even if fewer are requested.
 /// Adapters round up, and some programs rely on it (rdma_xclient is one).
@@ -98,6 +94,15 @@ pub(super) fn change(this: &Id, state: c_int) -> Result<()> {
     check(verbs::ibv_modify_qp(this.queue_pair().ok_or(EINVAL)?, &attr, mask))
 }
 
+/// Changes the queue pair of a connection that failed to the error state, if the id has one: its
+/// receives complete with errors.
+pub(super) fn fail(this: &Id) {
+    if !this.is_datagram() && this.queue_pair().is_some() {
+        // A queue pair that the program has reset has no receives.
+        let _ = change(this, IBV_QPS_ERR);
+    }
+}
+
 /// Changes the queue pair to RTS, once both ends know each other's parameters.
 pub(super) fn connect(this: &Id) -> Result<()> {
     change(this, IBV_QPS_RTR)?;
@@ -147,13 +152,15 @@ fn own_queue(this: &Id, depth: u32) -> Result<(*mut ibv_comp_channel, *mut ibv_c
     Ok((channel, cq))
 }
 
-/// Creates the completion queues that the program does not name.
+/// Creates the completion queues that neither the attributes nor the id name.
 fn own_queues(this: &Id, init: &mut ibv_qp_init_attr) -> Result<()> {
     if init.send_cq.is_null() {
-        let (channel, cq) = own_queue(this, init.cap.max_send_wr)?;
-        this.base.send_cq_channel.set(channel);
-        this.base.send_cq.set(cq);
-        init.send_cq = cq;
+        if this.base.send_cq.get().is_null() {
+            let (channel, cq) = own_queue(this, init.cap.max_send_wr)?;
+            this.base.send_cq_channel.set(channel);
+            this.base.send_cq.set(cq);
+        }
+        init.send_cq = this.base.send_cq.get();
     }
     if init.recv_cq.is_null() {
         if this.base.recv_cq.get().is_null() {
@@ -178,6 +185,10 @@ fn remove<T: Handle>(field: &Field<*mut T>, destroy: impl FnOnce(Last<'_, T>) ->
 
 fn destroy_queues(this: &Id) {
     let base = &this.base;
+    if base.send_cq.get() == base.recv_cq.get() {
+        // The program has given the id one queue for both.
+        base.send_cq.set(null_mut());
+    }
     for cq in [&base.send_cq, &base.recv_cq] {
         remove(cq, |cq| verbs::ibv_destroy_cq(cq));
     }
@@ -245,7 +256,7 @@ pub(super) extern "C" fn rdma_create_qp(
         let init = init.ok_or(EINVAL)?;
         let mut ours = *init;
         create(this, pd, &mut ours, |pd, init| verbs::ibv_create_qp(Some(pd), init))?;
-        init.cap = ours.cap;
+        *init = ours;
         Ok(0)
     })
 }
@@ -272,7 +283,8 @@ extern "C" fn rdma_create_qp_ex(
             base.cap = whole.cap;
             qp
         })?;
-        init.cap = base.cap;
+        (init.send_cq, init.recv_cq) = (base.send_cq, base.recv_cq);
+        (init.srq, init.cap) = (base.srq, base.cap);
         Ok(0)
     })
 }

@@ -12,10 +12,9 @@ use super::address::{self, Address, plain, scoped};
 use super::channel;
 use super::cm_device::{self, CmDevice, mtu_code};
 use super::deferred_disconnect::deliver;
-use super::id::{Id, Options};
+use super::id::Id;
 use super::note::Note;
 use super::port::Port;
-use fairway_verbs::abi::ibv_gid;
 use fairway_verbs::guard::{EINVAL, Errno, Result, lock, number};
 use fairway_verbs::pointer::Ptr;
 
@@ -69,6 +68,9 @@ pub(super) extern "C" fn rdma_resolve_addr(
     number(|| {
         let this = Id::of(id)?;
         let destination = address::read(destination)?;
+        if lock(&this.core.inner).service.is_some() {
+            return Err(EINVAL);
+        }
         if source.is_some() && lock(&this.core.inner).local.is_none() {
             let source = address::read(source)?;
             // A program may leave the address open and give only the family.
@@ -127,16 +129,14 @@ fn find_way(this: &Id, destination: SocketAddr) -> Result<()> {
     cm_device.provider.resolve(Gid::from(to))?;
     let taken = match bound {
         Some(_) => None,
-        None => {
-            let options = Options { reuse: false, ..options };
-            Some(Port::take(space, scoped(from_ip, 0, interface), options)?)
-        }
+        None => Some(Port::choose_source(space, scoped(from_ip, 0, interface), options)?),
     };
     let mut inner = lock(&this.core.inner);
     let number = taken.as_ref().map(Port::number).or(bound.map(|local| local.port()));
     inner.local = Some(scoped(from_ip, number.unwrap_or(0), interface));
     inner.remote = Some(scoped(to, destination.port(), interface));
     inner.port = taken.or(inner.port.take());
+    inner.port.iter_mut().for_each(Port::connects);
     inner.agreed.mtu = mtu_code(cm_device.device.device.mtu());
     inner.cm_device = Some(cm_device);
     Ok(())
@@ -157,41 +157,9 @@ pub(super) extern "C" fn rdma_resolve_route(
 
 /// Finds the path of an id that has resolved its address, and reports that to the program.
 pub(super) fn resolve_route(this: &Id) -> Result<()> {
-    this.set_path(Some(Box::new(path(this)?)));
-    this.base.route.num_paths.set(1);
+    this.show_path()?;
     deliver(Note::new(&this.core, RDMA_CM_EVENT_ROUTE_RESOLVED, 0));
     Ok(())
-}
-
-/// The only path, as a subnet administrator would describe it.
-fn path(this: &Id) -> Result<ibv_sa_path_rec> {
-    const EXACTLY: u8 = 2;
-    let inner = lock(&this.core.inner);
-    let (Some(local), Some(remote), Some(_)) = (inner.local, inner.remote, &inner.cm_device) else {
-        return Err(EINVAL);
-    };
-    let gid = |address: SocketAddr| ibv_gid::new(Gid::from(address.ip()).0);
-    Ok(ibv_sa_path_rec {
-        dgid: gid(remote),
-        sgid: gid(local),
-        dlid: 0,
-        slid: 0,
-        raw_traffic: 0,
-        flow_label: 0,
-        hop_limit: 64,
-        traffic_class: inner.options.tos,
-        reversible: 1,
-        numb_path: 1,
-        pkey: 0xffff,
-        sl: 0,
-        mtu_selector: EXACTLY,
-        mtu: inner.agreed.mtu,
-        rate_selector: EXACTLY,
-        rate: 3,
-        packet_life_time_selector: EXACTLY,
-        packet_life_time: super::queue_pair::ACK_TIMEOUT - 1,
-        preference: 0,
-    })
 }
 
 #[unsafe(no_mangle)]
@@ -204,16 +172,18 @@ extern "C" fn rdma_listen(id: Option<Ptr<'_, rdma_cm_id>>, backlog: c_int) -> c_
             bind(this, SocketAddr::from(([0, 0, 0, 0], 0)))?;
         }
         let (local, space) = {
-            let inner = lock(&core.inner);
+            let mut inner = lock(&core.inner);
             if inner.service.is_some() || inner.connection.is_some() {
                 return Err(EINVAL);
             }
+            inner.port.as_mut().ok_or(EINVAL)?.listen()?;
             (inner.local.ok_or(EINVAL)?, inner.space)
         };
         let local = scoped(plain(local.ip()), local.port(), address::scope(&local));
         let result = cm_device::listen(&core, local, service_id(space, local.port()), backlog);
         if result.is_err() {
             cm_device::forget(&core);
+            lock(&core.inner).port.iter_mut().for_each(Port::unlisten);
         }
         result.map(|()| 0)
     })

@@ -1,16 +1,19 @@
 use std::ffi::CStr;
 use std::fmt::Write as _;
+use std::io::Read as _;
 use std::mem::{offset_of, size_of};
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd as _;
 use std::process::Command;
 
-use fairway_wire::roce::cm::PortSpace;
+use fairway_rdma::ServiceReservation;
+use fairway_wire::roce::cm::{PortSpace, service_id};
 
 use super::abi::*;
 use super::address::Address;
 use super::id::Options;
 use super::port::Port;
-use super::{address, cm_device};
+use super::{address, clock, cm_device};
 use fairway_verbs::guard::Errno;
 
 mod calls;
@@ -208,6 +211,52 @@ fn a_port_is_taken_once_per_address_and_space_unless_shared() {
     let both = again(one, true).expect("both may");
     assert_eq!(again(one, false).err(), in_use);
     drop((datagrams, shared, both));
+}
+
+#[test]
+fn port_that_another_process_has_is_not_chosen() {
+    let at = SocketAddr::from(([127, 0, 0, 1], 0));
+    let choose = |start| Port::choose(PortSpace::Tcp, at, Options::default(), start);
+    let start = clock::random().expect("a number") >> 1;
+    let port = choose(start).expect("there are free ones");
+    let number = port.number();
+    let service = service_id(PortSpace::Tcp, number);
+    assert!(ServiceReservation::new(service).is_err(), "it is chosen for the whole host");
+    drop(port);
+    let other = ServiceReservation::new(service).expect("it is free again");
+    let next = choose(start).expect("there are free ones");
+    assert_ne!(next.number(), number);
+    drop((next, other));
+    let mut again = choose(start).expect("there are free ones");
+    assert_eq!(again.number(), number);
+    again.connects();
+    ServiceReservation::new(service).expect("a port to connect from excludes no listener");
+}
+
+#[test]
+fn children_of_one_process_draw_different_numbers() {
+    // The children inherit the state of a generator that this process has used.
+    clock::random().expect("a number");
+    let drawn = [(); 2].map(|()| {
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        // SAFETY: the child calls only functions that may be called after a fork of several
+        // threads, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let number = clock::random().unwrap_or(0).to_ne_bytes();
+            // SAFETY: 8 bytes of ours.
+            unsafe { libc::write(writer.as_raw_fd(), number.as_ptr().cast(), 8) };
+            // SAFETY: has no conditions.
+            unsafe { libc::_exit(0) };
+        }
+        drop(writer);
+        let mut number = [0; 8];
+        reader.read_exact(&mut number).expect("the child writes it");
+        // SAFETY: the child is ours, and its status is not needed.
+        assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
+        number
+    });
+    assert_ne!(drawn[0], drawn[1]);
 }
 
 #[test]

@@ -52,13 +52,20 @@ fn on_wire(program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
-/// Runs, at the server, the program that prints the peer of each request.
+/// Runs, at the server, the program that prints the peer of each request, once [`receive`] is
+/// called.
 fn listening(hosts: &Namespaces, program: &std::path::Path, port: u16, backlog: u32) -> Running {
     let mut server = on_wire(program);
     server.args([SERVER_IP.to_string(), port.to_string(), backlog.to_string()]);
     let server = hosts.inside(SERVER, || Running::server(server));
     server.listens("rdma");
     server
+}
+
+/// Lets the program receive requests. They wait until then.
+fn receive(hosts: &Namespaces, port: u16) {
+    let socket = hosts.inside(CLIENT, || UdpSocket::bind("0.0.0.0:0").unwrap());
+    socket.send_to(b"begin", (SERVER_IP, port)).unwrap();
 }
 
 /// A socket at an address of the client that sends requests and receives the answers.
@@ -162,6 +169,7 @@ fn one_address_leaves_places_of_a_backlog_to_others() {
     neighbour.1.request(1, neighbour.0, b"one");
     assert_eq!(neighbour.1.answer(), None);
     other.1.request(1, other.0, b"last");
+    receive(&hosts, port);
     let printed = server.outcome().succeeded();
     let expected = ["10.77.0.1"; 4].into_iter().chain(["10.77.0.3", "10.78.0.1"]);
     assert_eq!(printed.lines().collect::<Vec<_>>(), expected.collect::<Vec<_>>());
@@ -187,6 +195,7 @@ fn request_with_a_foreign_address_is_not_handed_to_the_program() {
         assert_eq!((names.remote, reason), (CommunicationId(number), Reason::INVALID_GID));
     }
     requester.request(100, own, b"last");
+    receive(&hosts, port);
     assert_eq!(server.outcome().succeeded(), "10.77.0.1\n");
 }
 

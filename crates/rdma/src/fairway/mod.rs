@@ -100,7 +100,7 @@ use super::roce::Endpoint;
 use super::slot::Slot;
 use super::{
     ForeignMemory, Gid, LEAVING, Listener, Provider, ProviderError, ProviderLimits,
-    ProviderOptions, ServiceClaim, ServiceLevels, fairway_port,
+    ProviderOptions, ServiceClaim, ServiceLevels, ServiceReservation, fairway_port,
 };
 
 /// Limits for programs.
@@ -535,7 +535,10 @@ impl Provider for Fairway {
         self.management.send(to.ip(), bytes)
     }
 
-    fn claim_service(&self, service: u64) -> Result<Box<dyn ServiceClaim>, ProviderError> {
+    fn claim_service(
+        &self,
+        service: ServiceReservation,
+    ) -> Result<Box<dyn ServiceClaim>, ProviderError> {
         self.management.claim_service(service)
     }
 }

@@ -17,7 +17,7 @@ use super::outside::{Notice, Outside};
 use super::packets::{Packets, RoceIo, Waiting};
 use super::{Driver, Parts, Process, assemble, check, sockets};
 use crate::slot::Slot;
-use crate::{Listener, ProviderError, ProviderOptions, ServiceClaim};
+use crate::{Listener, ProviderError, ProviderOptions, ServiceClaim, ServiceReservation};
 use fairway_roce::Transmit;
 use fairway_runtime::{DelayedAck, Eagerness, Memories, Parsed, Placing, Protocol, Unregistered};
 
@@ -65,7 +65,7 @@ impl Endpoint {
     /// As [`Provider::claim_service`](crate::Provider::claim_service).
     pub(crate) fn claim_service(
         &self,
-        service: u64,
+        service: ServiceReservation,
     ) -> Result<Box<dyn ServiceClaim>, ProviderError> {
         self.driver.claim_service(service)
     }

@@ -1,7 +1,9 @@
 //! Management datagrams, and the processes that they are for.
 
 use crate::node::{Node, Recorder, own_options};
-use fairway_rdma::{Listener, Management, Provider, ProviderError, ProviderKind, Routed, open};
+use fairway_rdma::{
+    Listener, Management, Provider, ProviderError, ProviderKind, Routed, ServiceReservation, open,
+};
 use fairway_roce::Event;
 use fairway_ub::CompletionQueueId;
 use std::net::IpAddr;
@@ -42,8 +44,10 @@ fn a_service_is_where_it_was_claimed() {
     let [here, there] = two();
     let service = 0x0106_0000 + u64::from(std::process::id());
     let from = here.provider.gids()[0].ip();
-    let claim = there.provider.claim_service(service).unwrap();
-    assert!(matches!(here.provider.claim_service(service), Err(ProviderError::Busy)));
+    let reservation = ServiceReservation::new(service).unwrap();
+    assert!(matches!(ServiceReservation::new(service), Err(ProviderError::Busy)));
+    let claim = there.provider.claim_service(reservation).unwrap();
+    assert!(matches!(ServiceReservation::new(service), Err(ProviderError::Busy)));
     *here.recorder.route.lock().unwrap() = Routed::Service(service);
     send(&here, &there, 1);
     assert_eq!(received(&there, 1), [(from, 1, true)]);
@@ -52,7 +56,8 @@ fn a_service_is_where_it_was_claimed() {
     send(&here, &there, 2);
     assert_eq!(received(&here, 2), [(from, 2, true), (from, 2, false)], "no node is there");
     // Any process can claim the service again.
-    let _claim = here.provider.claim_service(service).unwrap();
+    let again = ServiceReservation::new(service).unwrap();
+    let _claim = here.provider.claim_service(again).unwrap();
 }
 
 #[test]

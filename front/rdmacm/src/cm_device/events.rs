@@ -76,7 +76,8 @@ fn note(cm_device: &CmDevice, core: &Arc<Core>, event: &Event) -> Option<Note> {
             note.details = Details::Connection(offered_by_reply(reply));
             note
         }
-        Event::Established { private, .. } => plain(RDMA_CM_EVENT_ESTABLISHED, 0).saying(private),
+        // Linux does not report the private data of RTU, which its programs cannot set.
+        Event::Established { .. } => plain(RDMA_CM_EVENT_ESTABLISHED, 0),
         Event::Rejected { reject, .. } => {
             over(plain(RDMA_CM_EVENT_REJECTED, i32::from(reject.reason.0)).saying(&reject.private))
         }
@@ -199,6 +200,11 @@ fn requested(
         Err(reason) => return reject(state, connection, reason),
     };
     agree_as_requested(&core, request);
+    // SAFETY: the program does not know the new id yet.
+    if let Some(id) = unsafe { Ptr::found(core.id()) } {
+        // It has both addresses and a device, so it has a path.
+        let _ = id.object().show_path();
+    }
     let mut note = Note::new(&core, RDMA_CM_EVENT_CONNECT_REQUEST, 0)
         .saying(&request.private[IpHeader::LEN..]);
     note.details = Details::Connection(rdma_conn_param {
@@ -299,7 +305,7 @@ fn newcomer(
         let inner = lock(&listening_core.inner);
         (inner.queue.clone(), inner.options)
     };
-    let core = Arc::new(Core::new(queue, false, space));
+    let core = Arc::new(Core::new(queue, false, space).ok()?);
     {
         let mut inner = lock(&core.inner);
         let interface = cm_device.interface();

@@ -1,10 +1,12 @@
-/* Listens, answers no request, and prints the peer's address of each request. Ends with the first request
- * whose private data begins with "last".
+/* Listens, and receives no request before a datagram arrives at the UDP port of the same number. Then
+ * prints the peer's address of each request, and answers none. Ends with the first request whose
+ * private data begins with "last".
  *
  *   requests ADDRESS PORT BACKLOG */
 #include "check.h"
 #include <arpa/inet.h>
 #include <rdma/rdma_cma.h>
+#include <unistd.h>
 
 int main(int count, char **arguments)
 {
@@ -16,7 +18,11 @@ int main(int count, char **arguments)
     CHECK((events = rdma_create_event_channel()));
     CHECK(!rdma_create_id(events, &listener, NULL, RDMA_PS_TCP));
     CHECK(!rdma_bind_addr(listener, (struct sockaddr *)&own));
+    int begin = socket(AF_INET, SOCK_DGRAM, 0);
+    CHECK(begin >= 0 && !bind(begin, (struct sockaddr *)&own, sizeof own));
     CHECK(!rdma_listen(listener, atoi(arguments[3])));
+    alarm(60);
+    CHECK(recv(begin, &own, sizeof own, 0) >= 0);
     for (int is_last = 0; !is_last;) {
         struct rdma_cm_event *event;
         CHECK(!rdma_get_cm_event(events, &event));
