@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::c_char;
 use std::ptr::null_mut;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Once, PoisonError, RwLock};
 use std::thread::{self, ThreadId};
 
 use libc::{c_int, c_void};
@@ -62,7 +62,11 @@ fn set_state(channel: usize, state: State) {
 
 /// Creates a channel, and returns it with the queue of its events.
 pub(super) fn make() -> Result<(*mut rdma_event_channel, Queue)> {
-    let queue = Queue(Arc::new(EventQueue::new()?));
+    static ONCE: Once = Once::new();
+    // SAFETY: the handler waits for no lock and allocates nothing. If the system has no memory to
+    // register it, programs that only wait for a descriptor are not woken in a child.
+    ONCE.call_once(|| _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) });
+    let queue = Queue::new()?;
     let base = rdma_event_channel { fd: queue.0.descriptor() };
     let channel = rdma_event_channel::give(Box::new(Channel { base, queue: queue.clone() }));
     set_state(channel as usize, State::Live(queue.clone()));
@@ -88,11 +92,27 @@ fn queue_to_sleep_on(channel: *mut rdma_event_channel) -> Result<Arc<EventQueue<
         return Err(EINVAL);
     }
     match CHANNELS.read().unwrap_or_else(PoisonError::into_inner).get(&(channel as usize)) {
-        Some(State::Live(queue)) => Ok(Arc::clone(&queue.0)),
+        Some(State::Live(queue)) => {
+            queue.user().check()?;
+            Ok(Arc::clone(&queue.0))
+        }
         Some(State::Destroyed(by)) if *by != thread::current().id() => {
             Ok(Arc::new(EventQueue::new()?))
         }
         _ => Err(EBADF),
+    }
+}
+
+/// Makes the channels that its parent uses readable in a child of `fork`. Other threads of the
+/// parent may have held any lock.
+extern "C" fn in_child() {
+    let Ok(channels) = CHANNELS.try_read() else { return };
+    for state in channels.values() {
+        if let State::Live(queue) = state
+            && queue.user().is_parent()
+        {
+            queue.0.replace_descriptor(1);
+        }
     }
 }
 
@@ -176,6 +196,7 @@ fn next(queue: &EventQueue<Note>) -> Result<Option<Box<Event>>> {
 /// The next event of an id's channel. Sleeps until there is one.
 fn awaited(this: &Id) -> Result<Box<Event>> {
     let queue = lock(&this.core.inner).queue.clone();
+    queue.user().check()?;
     loop {
         if let Some(event) = next(&queue.0)? {
             return Ok(event);

@@ -42,6 +42,11 @@ fn own() -> MutexGuard<'static, Claims> {
     claims
 }
 
+/// Gives up the claims of this process's parent, which the parent keeps until it ends.
+pub(super) fn disown() {
+    drop(own());
+}
+
 /// Keeps a service claimed until it is dropped.
 #[derive(Debug)]
 pub(super) struct Use {

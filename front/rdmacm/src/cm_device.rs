@@ -37,6 +37,8 @@ const BACKLOG: u32 = 1024;
 /// Connection manager of one device, which lives until the process ends.
 pub(super) struct CmDevice {
     me: Weak<CmDevice>,
+    /// The process that has opened the device.
+    process: u32,
     pub(super) device: &'static DeviceHandle,
     pub(super) provider: Arc<dyn Provider>,
     /// Address of the `ibv_context` that all ids of the device share.
@@ -106,6 +108,7 @@ impl CmDevice {
         let state = State { manager, cores: HashMap::new(), services: HashMap::new(), timer: None };
         let cm_device = Arc::new_cyclic(|me| CmDevice {
             me: Weak::clone(me),
+            process,
             device,
             provider,
             context: context as usize,
@@ -133,6 +136,11 @@ impl CmDevice {
             None if is_of_host(address) => Err(Errno(libc::ENODEV)),
             None => Err(Errno(libc::EADDRNOTAVAIL)),
         }
+    }
+
+    /// False in a child of the process that has opened the device.
+    pub(super) fn is_own(&self) -> bool {
+        self.process == std::process::id()
     }
 
     /// Index of the device's interface.
@@ -375,7 +383,11 @@ pub(super) fn listen(
     };
     let first = at.first().ok_or(Errno(libc::ENODEV))?;
     let claimed = claims::claim(&*first.provider, service)?;
-    lock(&core.inner).service = Some(claimed);
+    {
+        let mut inner = lock(&core.inner);
+        inner.service = Some(claimed);
+        inner.queue.use_here();
+    }
     at.iter().try_for_each(|cm_device| cm_device.listen(service, backlog, core))
 }
 
@@ -389,6 +401,8 @@ pub(super) fn forget(core: &Arc<Core>) {
         let unlisten = |cm_device: &Arc<CmDevice>| cm_device.unlisten(service.service(), core);
         cm_devices().iter().for_each(unlisten);
     }
+    // A connection of this process's parent stays.
+    let cm_device = cm_device.filter(|cm_device| cm_device.is_own());
     if let (Some(cm_device), Some(connection)) = (cm_device, connection) {
         cm_device.act(|state, now| {
             state.cores.remove(&connection);

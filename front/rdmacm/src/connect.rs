@@ -13,11 +13,11 @@ use fairway_wire::{Psn, Qpn};
 use libc::c_int;
 
 use super::abi::*;
-use super::channel;
 use super::cm_device::CmDevice;
 use super::id::{ACK_TIMEOUT, Agreed, Core, Id, P_KEY};
 use super::note::{self, Note};
 use super::queue_pair::{self, READ_DEPTH};
+use super::{channel, inherited};
 use fairway_verbs::abi::{IBV_EVENT_COMM_EST, IBV_QPS_ERR};
 use fairway_verbs::guard::{EINVAL, Errno, Result, lock, number};
 use fairway_verbs::pointer::{Array, Ptr};
@@ -95,6 +95,7 @@ fn queue_pair_of(this: &Id, param: &rdma_conn_param) -> (Qpn, bool) {
 fn ends(core: &Core) -> Result<(Arc<CmDevice>, SocketAddr, SocketAddr)> {
     let inner = lock(&core.inner);
     let cm_device = inner.cm_device.clone().ok_or(EINVAL)?;
+    inherited::check(cm_device.is_own())?;
     Ok((cm_device, inner.local.ok_or(EINVAL)?, inner.remote.ok_or(EINVAL)?))
 }
 
@@ -396,8 +397,12 @@ extern "C" fn rdma_reject_ece(
 extern "C" fn rdma_disconnect(id: Option<Ptr<'_, rdma_cm_id>>) -> c_int {
     number(|| {
         let this = Id::of(id)?;
-        let (cm_device, connection) =
-            this.core.connection().inspect_err(|_| queue_pair::fail(this))?;
+        let (cm_device, connection) = this.core.connection().inspect_err(|error| {
+            if *error == EINVAL {
+                // There is no connection.
+                queue_pair::fail(this);
+            }
+        })?;
         lock(&this.core.inner).leaves = true;
         if !this.is_datagram() && !this.base.qp.get().is_null() {
             queue_pair::change(this, IBV_QPS_ERR)?;

@@ -12,10 +12,10 @@ use fairway_wire::roce::cm::PortSpace;
 use libc::{c_int, c_void};
 
 use super::abi::*;
-use super::claims;
 use super::cm_device::CmDevice;
 use super::note::Queue;
 use super::port::Port;
+use super::{claims, inherited};
 use fairway_verbs::abi::{
     Field, IBV_QPT_RC, IBV_QPT_UD, ibv_context, ibv_gid, ibv_pd, ibv_qp, ibv_qp_cap, zeroed,
 };
@@ -162,7 +162,9 @@ impl Core {
     pub(super) fn connection(&self) -> Result<(Arc<CmDevice>, ConnectionId)> {
         let inner = lock(&self.inner);
         let cm_device = inner.cm_device.clone().ok_or(EINVAL)?;
-        Ok((cm_device, inner.connection.ok_or(EINVAL)?))
+        let connection = inner.connection.ok_or(EINVAL)?;
+        inherited::check(cm_device.is_own())?;
+        Ok((cm_device, connection))
     }
 }
 

@@ -15,7 +15,7 @@
 //! creates and destroys; `connect` has the calls that establish and end connections; `queue_pair`
 //! those that change the states of queue pairs; `note` is an undelivered event, which `channel`
 //! returns to the program and `deferred_disconnect` may delay; `endpoint` has the calls that
-//! combine several steps.
+//! combine several steps; `inherited` refuses what a child of `fork` cannot use.
 //!
 //! **Invariants.** The lock of an id is taken while that of a device is held, never the other way
 //! round; and no lock is held during a call of the provider or of libibverbs.
@@ -34,6 +34,7 @@ mod connect;
 mod deferred_disconnect;
 mod endpoint;
 mod id;
+mod inherited;
 mod lifetime;
 mod note;
 mod options;

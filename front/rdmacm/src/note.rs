@@ -7,9 +7,10 @@ use libc::c_int;
 
 use super::abi::*;
 use super::id::{Core, Id};
+use super::inherited::User;
 use fairway_verbs::abi::{ibv_ah_attr, zeroed};
 use fairway_verbs::events::EventQueue;
-use fairway_verbs::guard::lock;
+use fairway_verbs::guard::{Result, lock};
 use fairway_verbs::pointer::Ptr;
 
 /// Largest private data of any message, in bytes.
@@ -71,11 +72,26 @@ impl Note {
 
 /// Queue of a channel's events.
 #[derive(Clone)]
-pub(super) struct Queue(pub(super) Arc<EventQueue<Note>>);
+pub(super) struct Queue(pub(super) Arc<EventQueue<Note>>, User);
 
 impl Queue {
+    pub(super) fn new() -> Result<Queue> {
+        Ok(Queue(Arc::new(EventQueue::new()?), User::default()))
+    }
+
     pub(super) fn push(&self, note: Note) {
+        self.use_here();
         self.0.push(note);
+    }
+
+    /// Notes that an id of this process gets its events from the queue.
+    pub(super) fn use_here(&self) {
+        self.1.set(&self.0);
+    }
+
+    /// The process whose ids use the queue.
+    pub(super) fn user(&self) -> &User {
+        &self.1
     }
 
     /// Removes and returns the events that match `which`.

@@ -167,6 +167,31 @@ impl<T> EventQueue<T> {
         self.wakes.post();
     }
 
+    /// Gives the descriptor an eventfd of its own, with this count, in a child of `fork`, which
+    /// otherwise shares that of its parent. The count may differ from the number of events only if
+    /// no event is taken before [`start_anew`](Self::start_anew). Allocates nothing and takes no
+    /// lock.
+    pub fn replace_descriptor(&self, count: u32) {
+        // SAFETY: no pointers. The descriptor stays open: only what it refers to is replaced.
+        unsafe {
+            let blocking = libc::fcntl(self.descriptor(), libc::F_GETFL) & libc::O_NONBLOCK == 0;
+            let flags = if blocking { 0 } else { libc::EFD_NONBLOCK };
+            let own = libc::eventfd(count, libc::EFD_SEMAPHORE | libc::EFD_CLOEXEC | flags);
+            // Without a free descriptor the old one stays.
+            if own >= 0 {
+                libc::dup3(own, self.descriptor(), libc::O_CLOEXEC);
+                libc::close(own);
+            }
+        }
+    }
+
+    /// Drops all events in a child of `fork`, because they are its parent's.
+    pub fn start_anew(&self) {
+        let mut events = lock(&self.events);
+        events.clear();
+        self.replace_descriptor(0);
+    }
+
     /// Decrements the eventfd's count, which must not be zero.
     fn take_token(&self) {
         let mut token = [0_u8; 8];
