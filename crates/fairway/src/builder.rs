@@ -8,7 +8,7 @@ use std::time::Duration;
 use fairway_port::{Impaired, Spec, UdpPort};
 use fairway_sandbox::Policies;
 use fairway_ub::setup::MTU_MAX;
-use fairway_ub::{LimitError, Limits, Profile};
+use fairway_ub::{Limits, Profile};
 
 use crate::context::Context;
 use crate::core::{Core, CoreConfig};
@@ -20,11 +20,13 @@ use fairway_observe::{Meter, Probe};
 use fairway_runtime::Dscp;
 use fairway_runtime::{clock, ns};
 use fairway_ub::wire::{
-    self, BYPASS, CARRIED_ACKS, Cna, FILLED, GROUP_MAX, PADDED_HELLOS, PARTS, PATHS_MAX, PORTS_MAX,
+    self, BYPASS, CARRIED_ACKS, Cna, FILLED, GROUP_MAX, PADDED_HELLOS, PARTS, PORTS_MAX,
     Parameters, RETIRE, SLOTS_MAX, UNRELIABLE,
 };
+use ranges::{CONTROL_LATENCY_MAX, check};
 
 mod opening;
+mod ranges;
 
 /// Default payload bytes of a packet, if the link allows them: what jumbo frames of 9,000 bytes
 /// hold. A message of UCX's fragments (8,256 bytes) fits, too.
@@ -528,30 +530,7 @@ impl Builder {
                 remedy: "use 1 with the datapath xdp, or the datapath udp",
             });
         }
-        check("paths", self.paths as usize, 1..=usize::from(PATHS_MAX), "use 1 to 256")?;
-        if self.paths > self.limits.paths {
-            return Err(Error::Parameter {
-                name: "paths",
-                value: format!("{} with Limits::paths({})", self.paths, self.limits.paths),
-                remedy: "ask for fewer by Builder::paths, or raise Limits::paths",
-            });
-        }
-        self.limits.check().map_err(|LimitError { name, value, remedy, .. }| Error::Parameter {
-            name,
-            value: value.to_string(),
-            remedy,
-        })?;
-        // Without these, operations would wait for ever, some of them at the peer.
-        let limits = &self.limits;
-        for (name, value, least) in [
-            ("messages", limits.messages, 1),
-            ("arrivals", limits.arrivals, 1),
-            ("withheld", limits.withheld, 1),
-            ("bitmap_blocks", limits.bitmap_blocks, 1),
-            ("send_blocks", limits.send_blocks, 2),
-        ] {
-            check(name, value as usize, least..=u32::MAX as usize, "use a higher limit")?;
-        }
+        ranges::check_limits(&self.limits, self.paths)?;
         if let Some(mtu) = self.mtu {
             check("mtu", mtu, 64..=MTU_MAX, "use 64 to 32768 bytes")?;
         }
@@ -582,21 +561,6 @@ impl Builder {
             },
         }
     }
-}
-
-/// Most samples of each kind that may be measured: they take 2 GiB.
-const CONTROL_LATENCY_MAX: usize = 1 << 28;
-
-fn check(
-    name: &'static str,
-    value: usize,
-    range: std::ops::RangeInclusive<usize>,
-    remedy: &'static str,
-) -> Result<(), Error> {
-    if range.contains(&value) {
-        return Ok(());
-    }
-    Err(Error::Parameter { name, value: value.to_string(), remedy })
 }
 
 /// Maximum number of control threads of a context.

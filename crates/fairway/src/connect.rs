@@ -278,7 +278,7 @@ impl Core {
         let Some(mut pending) = slot else { return };
         match pending.result.take() {
             None => self.call_off(index, &pending),
-            // Nobody has taken the connection. It may have ended meanwhile.
+            // The caller has not taken the connection, which may have ended meanwhile.
             Some(Ok(peer)) => drop(self.close_channel(peer.channel)),
             Some(Err(_)) => {}
         }

@@ -35,8 +35,8 @@ use crate::stats::{Stats, statistics};
 ///
 /// Clones refer to the same NIC. It lives as long as any of them, or any [`Segment`], [`Jetty`] or
 /// [`Peer`] of it. When the last one is dropped, each peer is notified once and the sockets are
-/// closed. [`Context::shutdown`] makes sure that peers receive the notification. Both cut off what is
-/// under way; [`Jetty::drain`] waits for its end. A child of `fork` can't use a context
+/// closed. [`Context::shutdown`] makes sure that peers receive the notification. Both cut off what
+/// is under way; [`Jetty::drain`] waits for its end. A child of `fork` can't use a context
 /// ([`Context::is_forked`]).
 ///
 /// Contexts share nothing. A program that needs more than one core for the protocol opens several,

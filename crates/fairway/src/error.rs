@@ -433,22 +433,25 @@ impl Error {
     }
 }
 
+/// Writes an error of the operating system, with a remedy if there is one.
+fn fmt_io(f: &mut fmt::Formatter<'_>, doing: &str, source: &io::Error) -> fmt::Result {
+    write!(f, "could not {doing}: {source}")?;
+    if source.raw_os_error() == Some(libc::EMFILE) {
+        f.write_str(
+            ": raise the limit of open files of this process (ulimit -n; a context takes about 20, \
+             and two for each peer on this host)",
+        )?;
+    }
+    Ok(())
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(text) = self.text() {
             return f.write_str(text);
         }
         match self {
-            Error::Io { doing, source } => {
-                write!(f, "could not {doing}: {source}")?;
-                match source.raw_os_error() {
-                    Some(libc::EMFILE) => f.write_str(
-                        ": raise the limit of open files of this process (ulimit -n; a context \
-                         takes about 20, and two for each peer on this host)",
-                    ),
-                    _ => Ok(()),
-                }
-            }
+            Error::Io { doing, source } => fmt_io(f, doing, source),
             Error::Parameter { name, value, remedy } => {
                 write!(f, "{name} can't be {value}: {remedy}")
             }

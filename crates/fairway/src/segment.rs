@@ -148,8 +148,8 @@ impl Segment {
     /// [`Ordering::Acquire`](std::sync::atomic::Ordering::Acquire) sees all bytes that were written
     /// before it in order.
     ///
-    /// The word is accessed directly. If it is in a mapped file ([`Memory::map_file`]) that has been
-    /// truncated, the access ends the process (SIGBUS), as with any mapping of a file.
+    /// The word is accessed directly. If it is in a mapped file ([`Memory::map_file`]) that has
+    /// been truncated, the access ends the process (SIGBUS), as with any mapping of a file.
     ///
     /// # Errors
     /// It leaves the segment, is not aligned, or the memory can't be written.

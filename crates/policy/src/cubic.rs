@@ -413,8 +413,8 @@ impl CongestionControl for Cubic {
             } else {
                 self.rivals.falls(sample.now, sample.smoothed_rtt, self.base.get());
             }
-            // As long as nothing arrives, further time-outs tell nothing new about the path, so slow
-            // start still ends where the first one has set its end (RFC 5681, §3.1).
+            // As long as nothing arrives, further time-outs tell nothing new about the path, so
+            // slow start still ends where the first one has set its end (RFC 5681, §3.1).
             let has_progress = core::mem::replace(&mut self.has_progress, !sample.by_timeout);
             if has_progress || !sample.by_timeout {
                 self.fall(kept.clamp(self.beta_permille(), 1000), sample.by_timeout);

@@ -32,7 +32,9 @@ pub const EOPNOTSUPP: Errno = Errno(libc::EOPNOTSUPP);
 impl From<ProviderError> for Errno {
     fn from(error: ProviderError) -> Errno {
         match error {
-            ProviderError::Missing | ProviderError::Parameter(_) | ProviderError::Setting(_) => EINVAL,
+            ProviderError::Missing | ProviderError::Parameter(_) | ProviderError::Setting(_) => {
+                EINVAL
+            }
             ProviderError::Busy => EBUSY,
             ProviderError::Limit(_) => ENOMEM,
             ProviderError::Unreachable(_) => Errno(libc::EHOSTUNREACH),

@@ -129,8 +129,8 @@ impl Driver {
         }
     }
 
-    /// Adds a pause of this rank to a failure that it may have caused: the end of another rank, which
-    /// may have given this one up, as all the others have, or a time-out.
+    /// Adds a pause of this rank to a failure that it may have caused: the end of another rank,
+    /// which may have given this one up, as all the others have, or a time-out.
     fn with_pause(&self, failure: Failure) -> Failure {
         let pause = self.pulse.longest_pause(Instant::now());
         match failure {

@@ -343,29 +343,6 @@ fn packets_received_before_a_close_are_acknowledged() {
 }
 
 #[test]
-fn channel_that_lingers_is_freed_when_one_is_needed() {
-    let mut pair = Pair::new(0, 2);
-    let channel = pair.channels[1];
-    assert!(!pair.nics[0].end_lingering(), "it is open");
-    pair.nics[1].close_channel(pair.now, channel).unwrap();
-    let close = pair.nics[1].poll_transmit(pair.now).unwrap();
-    pair.deliver(0, &close);
-    assert!(!pair.nics[0].end_lingering(), "it has not answered");
-    let answer = pair.nics[0].poll_transmit(pair.now).unwrap();
-    let before = pair.nics[0].usage().channels;
-    assert!(pair.nics[0].end_lingering());
-    assert_eq!(pair.nics[0].usage().channels, before - 1);
-    assert!(!pair.nics[0].end_lingering());
-    // The peer repeats its close, or gets the answer, and ends.
-    pair.nics[1].handle_timeout(pair.now + Duration::from_ms(25));
-    let repeated = pair.nics[1].poll_transmit(pair.now + Duration::from_ms(25)).unwrap();
-    pair.deliver(0, &repeated);
-    pair.deliver(1, &answer);
-    assert_eq!(pair.nics[0].poll_transmit(pair.now), None);
-    assert_eq!(pair.nics[1].poll_event(), Some(Event::Closed { channel }));
-}
-
-#[test]
 fn repeated_closes_take_different_paths() {
     // This policy keeps its path until it is congested.
     let plb = "cc=swift,path=plb".parse().unwrap();

@@ -149,3 +149,26 @@ fn each_number_of_a_group_joins_once() {
     assert!(members.is_complete());
     assert!(Members::new(&Parameters { channels: 1, ..agreed }).is_complete());
 }
+
+#[test]
+fn channel_that_lingers_is_freed_when_one_is_needed() {
+    let mut pair = Pair::new(0, 2);
+    let channel = pair.channels[1];
+    assert!(!pair.nics[0].end_lingering(), "it is open");
+    pair.nics[1].close_channel(pair.now, channel).unwrap();
+    let close = pair.nics[1].poll_transmit(pair.now).unwrap();
+    pair.deliver(0, &close);
+    assert!(!pair.nics[0].end_lingering(), "it has not answered");
+    let answer = pair.nics[0].poll_transmit(pair.now).unwrap();
+    let before = pair.nics[0].usage().channels;
+    assert!(pair.nics[0].end_lingering());
+    assert_eq!(pair.nics[0].usage().channels, before - 1);
+    assert!(!pair.nics[0].end_lingering());
+    // The peer repeats its close, or gets the answer, and ends.
+    pair.nics[1].handle_timeout(pair.now + Duration::from_ms(25));
+    let repeated = pair.nics[1].poll_transmit(pair.now + Duration::from_ms(25)).unwrap();
+    pair.deliver(0, &repeated);
+    pair.deliver(1, &answer);
+    assert_eq!(pair.nics[0].poll_transmit(pair.now), None);
+    assert_eq!(pair.nics[1].poll_event(), Some(Event::Closed { channel }));
+}
