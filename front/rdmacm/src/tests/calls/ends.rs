@@ -57,7 +57,7 @@ fn receives_complete_when_the_peer_rejects_the_request() {
 }
 
 #[test]
-fn both_queue_pairs_fail_when_that_of_the_client_can_not_be_connected() {
+fn queue_pair_of_the_server_fails_when_that_of_the_client_can_not_be_connected() {
     let (server, client) = (Side::new(), Side::new());
     let (listener, port) = server.listen(RDMA_PS_TCP);
     let active = client.resolved(RDMA_PS_TCP, port);
@@ -65,7 +65,7 @@ fn both_queue_pairs_fail_when_that_of_the_client_can_not_be_connected() {
     assert_eq!(unsafe { rdma_connect(active, null_mut()) }, 0);
     let passive = server.receive(RDMA_CM_EVENT_CONNECT_REQUEST).id();
     equip_to_receive(passive);
-    // A queue pair in the reset state can't be changed to RTR.
+    // A queue pair in the reset state can be changed to INIT alone, and has no receives.
     let mut attr: ibv_qp_attr = zeroed();
     attr.qp_state = IBV_QPS_RESET;
     let queue_pair = unsafe { Ptr::kept((*active).qp.get()) };
@@ -73,7 +73,7 @@ fn both_queue_pairs_fail_when_that_of_the_client_can_not_be_connected() {
     assert_eq!(reset, 0);
     assert_eq!(unsafe { rdma_accept(passive, null_mut()) }, 0);
     drop(client.receive(RDMA_CM_EVENT_CONNECT_ERROR));
-    assert_eq!(state(active), IBV_QPS_ERR);
+    assert_eq!(state(active), IBV_QPS_RESET);
     drop(server.receive(RDMA_CM_EVENT_REJECTED));
     assert_flushed(passive);
     part([active, passive, listener]);
